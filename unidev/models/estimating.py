@@ -72,7 +72,10 @@ def estimate_memory(
         print(unidev.estimate_memory(step, net, optimizer, x, y, of="24GiB"))
     """
     if not callable(step):
-        raise InvalidDataError(f"estimate_memory needs a function, not {shown(step)}.")
+        raise InvalidDataError(
+            f"estimate_memory needs a function, not {shown(step)}: the step itself, and then what "
+            "it is called with, as in estimate_memory(step, net, optimizer, x, y)."
+        )
     limit = None if of is None else _bytes_of(of)
     axis = non_negative_integer(batch_axis)
     if axis is None:
@@ -85,14 +88,15 @@ def estimate_memory(
         raise UnsupportedOperation("estimate_memory", estimator.reason, estimator.link)
     batch = next((shape_of(x)[axis] for x in tensors if len(shape_of(x)) > axis), None)
     runs = _Runs(backend, step, arguments, leaves, tensors, axis, batch)
+    if limit is not None and not batch:
+        raise InvalidDataError(
+            "there is no batch to enlarge: none of the step's arguments is a tensor with rows "
+            f"along axis {axis}."
+        )
     found = runs.step_memory(batch)
     largest, has_room = None, True
     if limit is not None:
-        if not batch:
-            raise InvalidDataError(
-                "there is no batch to enlarge: none of the step's arguments is a tensor with rows "
-                f"along axis {axis}."
-            )
+        assert batch is not None
         has_room = estimator.takes_no_memory or 2 * limit < _free_bytes(found.device, backend)
         largest = runs.largest(batch, limit) if has_room else runs.extrapolated(batch, limit)
     return MemoryEstimate(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import threading
 from collections import UserDict
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
-from estimated_models import MODELS, OPTIMIZERS, given, peaks, step
+from estimated_models import MODELS, OPTIMIZERS, given, peaks, settle, step
 from torch import nn
 
 import unidev
@@ -137,6 +140,98 @@ def test_what_an_estimate_cannot_run_is_named() -> None:
         unidev.estimate_memory(print, 3)
     with pytest.raises(unidev.InvalidDataError, match="there is no batch"):
         unidev.estimate_memory(lambda net: net, model, of="L4")
+
+
+def stops_at_nan(model, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(model(x), y)
+    if torch.isnan(loss) or loss.isinf().any() or not torch.isfinite(loss):
+        raise FloatingPointError(loss.item())
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0, error_if_nonfinite=True)
+    assert int(torch.isnan(loss).sum()) == 0
+    optimizer.step()
+
+
+def test_a_step_that_asks_for_infinite_values_finds_none() -> None:
+    arguments = given("perceptron", "Adam", unidev.gpu(0).native)
+    estimate = unidev.estimate_memory(stops_at_nan, *arguments)
+    assert estimate.by_kind["optimizer state"] == 2 * estimate.by_kind["parameters"]
+
+
+def test_a_scheduler_and_an_optimizer_with_more_than_its_state_are_copied() -> None:
+    model, optimizer, x, y = given("perceptron", "SGD", unidev.gpu(0).native)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    def scheduled(model, optimizer, scheduler, x, y):
+        step(model, optimizer, x, y)
+        scheduler.step()
+
+    unidev.estimate_memory(scheduled, model, optimizer, scheduler, x, y)  # warnings are errors
+    assert (scheduler.last_epoch, optimizer.param_groups[0]["lr"]) == (0, 0.01)
+
+    def closed(model, optimizer, x, y):
+        def closure():
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+
+    lbfgs = torch.optim.LBFGS(model.parameters())
+    found = unidev.estimate_memory(closed, model, lbfgs, x, y).by_kind
+    assert found["gradients"] == found["parameters"]
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda net, x: net(x).detach().cpu().numpy(), r"read numbers with \.item"),
+        (lambda net, x: f"{net(x).mean():.3f}", r"read numbers with \.item"),
+        (lambda net, x: net.half()(x.half()), "do that before, and pass the model"),
+    ],
+)
+def test_a_step_that_fake_tensors_cannot_make_is_named(call, said: str) -> None:
+    model, _, x, _ = given("perceptron", "SGD", unidev.gpu(0).native)
+    with pytest.raises(unidev.UnsupportedOperation, match=said):
+        unidev.estimate_memory(call, model, x)
+
+
+def test_arguments_that_cannot_be_are_refused_before_the_step_runs() -> None:
+    model, _, x, _ = given("perceptron", "SGD", unidev.gpu(0).native)
+    calls: list[object] = []
+    model.lock = threading.Lock()
+    with pytest.raises(unidev.UnsupportedOperation, match="cannot copy one of them"):
+        unidev.estimate_memory(calls.append, model)
+    for options in ({"batch_axis": 5}, {"batch_axis": -1}, {"of": "8,5GiB"}, {"of": "A10"}):
+        with pytest.raises(unidev.InvalidDataError):
+            unidev.estimate_memory(calls.append, x, **{"of": "1GiB", **options})
+    with pytest.raises(unidev.InvalidDataError, match="not None: the step itself"):
+        unidev.estimate_memory(None, x)
+    assert calls == []
+
+
+def test_an_error_of_the_step_is_its_own_and_leaves_everything_as_it_was() -> None:
+    model, optimizer, x, y = given("perceptron", "Adam", unidev.gpu(0).native)
+    step(model, optimizer, x, y)
+    settle(x.device)
+    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    gradients = [p.grad.clone() for p in model.parameters()]
+    counted = torch.ops.unidev_sim.memory_stats(0)
+
+    def fails(model, optimizer, x, y):
+        step(model, optimizer, x, y)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        unidev.estimate_memory(fails, model, optimizer, x, y, of="1GiB")
+    gc.collect()
+    assert torch.ops.unidev_sim.memory_stats(0) == counted
+    torch.testing.assert_close((model.state_dict(), optimizer.state_dict()), before, rtol=0, atol=0)
+    for parameter, gradient in zip(model.parameters(), gradients, strict=True):
+        assert torch.equal(parameter.grad, gradient)
+        assert not parameter._post_accumulate_grad_hooks
 
 
 def test_an_estimate_is_a_table() -> None:

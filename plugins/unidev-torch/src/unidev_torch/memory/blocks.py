@@ -10,6 +10,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException
 from torch.utils import _pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.weak import WeakIdKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -36,6 +37,12 @@ _COMPOSED = {
 On fake tensors each is one operation, and that memory would not be seen: for the softmax of
 attention more than its result. Not all composed operations: ``abs`` ends the process there (2.13).
 """
+_QUESTIONS = {torch.ops.aten.isnan, torch.ops.aten.isinf}
+_OF_ANSWERS = {
+    torch.ops.aten.any, torch.ops.aten.logical_or, torch.ops.aten.bitwise_or, torch.ops.aten.view,
+    torch.ops.aten._to_copy, torch.ops.aten.sum, torch.ops.aten.stack,
+}  # fmt: skip
+"""What is made of the answers before a program reads one."""
 _BLOCK = 512
 _LARGE, _SEGMENT, _LEAST_REST = 10 << 20, 2 << 20, 1 << 20
 
@@ -65,7 +72,8 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """By the address of torch's object for the storage."""
         self._events: list[tuple[_Block, int]] = []
         """Each block twice, when it came and when it went, with 1 and -1."""
-        self._checks_of_infinity: list[weakref.ref[torch.Tensor]] = []
+        self._false = WeakIdKeyDictionary()
+        """Tensors that a program asks whether a value is infinite or none: it is 1."""
 
     # -- recording ---------------------------------------------------------------------------------
 
@@ -107,8 +115,10 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         for x in _pytree.tree_leaves(found):
             if isinstance(x, torch.Tensor):
                 self._block(x)
-        if func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default:
-            self._checks_of_infinity.append(weakref.ref(args[1]))
+        if self._is_false(func, args):
+            self._false[found] = True
+        elif func is torch.ops.aten._amp_foreach_non_finite_check_and_unscale_.default:
+            self._false[args[1]] = True
         return found
 
     def _called(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -171,11 +181,24 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
         del self._alive[key]
         self._events.append((block, -1))
 
+    def _is_false(self, func: Any, args: Any) -> bool:
+        """Whether an operation asks for infinite values, or is made of such answers only."""
+        if func.overloadpacket in _OF_ANSWERS:
+            tensors = [x for x in _pytree.tree_leaves(args) if isinstance(x, torch.Tensor)]
+            return all(x in self._false for x in tensors)
+        is_itself = func is torch.ops.aten.ne.Tensor and args[0] is args[1]  # x != x: isnan
+        return is_itself or func.overloadpacket in _QUESTIONS
+
     def _value(self, x: torch.Tensor) -> bool | int | float:
         """What a program reads: 1, a number by which it can divide, or that nothing is infinite."""
-        if any(check() is x for check in self._checks_of_infinity):
-            return 0.0
-        return True if x.dtype is torch.bool else 1.0 if x.is_floating_point() else 1
+        value = 0 if x in self._false else 1
+        return (
+            bool(value)
+            if x.dtype is torch.bool
+            else float(value)
+            if x.is_floating_point()
+            else value
+        )
 
 
 def _up_to(number: int, unit: int) -> int:

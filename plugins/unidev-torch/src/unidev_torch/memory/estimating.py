@@ -39,7 +39,7 @@ class TorchEstimator(Estimator):
         mode = fake_tensor.FakeTensorMode()
         made: dict[int, Any] = {}
         with _Likenesses(mode, self._home(), shapes):
-            likenesses = copy.deepcopy(tuple(arguments), made)
+            likenesses = _copied(arguments, leaves, made)
         fakes = [made.get(id(each), each) for each in leaves]
         _choose_foreach(leaves, fakes)
         models = [each for each in fakes if isinstance(each, nn.Module)]
@@ -105,6 +105,39 @@ class _Likenesses(fake_tensor.FakeCopyMode):
         return made.requires_grad_(x.requires_grad)
 
 
+def _copied(arguments: Sequence[Any], leaves: Sequence[Any], made: dict[int, Any]) -> Any:
+    """Likenesses of ``arguments``, added to ``made`` by the ``id`` of what they stand for."""
+    try:
+        likenesses = copy.deepcopy(tuple(arguments), made)
+        for each in leaves:
+            if isinstance(each, Optimizer):
+                _complete(each, made[id(each)], made)
+    except TypeError as error:
+        raise UnsupportedOperation(
+            f"{_OPERATION} of these arguments", f"Python cannot copy one of them: {error}"
+        ) from error
+    return likenesses
+
+
+def _complete(real: Optimizer, fake: Any, made: dict[int, Any]) -> None:
+    """Give a copied optimizer what ``Optimizer.__getstate__`` leaves out (2.13).
+
+    ``LBFGS`` has a list of parameters there, and a scheduler its own ``step``, bound to the real
+    optimizer, by which it knows that the optimizer makes its step first, and else warns.
+    """
+    for name, value in vars(real).items():
+        if name not in vars(fake) and name != "step":
+            vars(fake)[name] = copy.deepcopy(value, made)
+    if hasattr(real.step, "_wrapped_by_lr_sched"):
+
+        def step(*arguments: Any, **options: Any) -> Any:
+            fake._opt_called = True
+            return type(fake).step(fake, *arguments, **options)
+
+        vars(step)["_wrapped_by_lr_sched"] = True
+        fake.step = step
+
+
 def _run(
     step: Callable[..., object],
     arguments: Sequence[Any],
@@ -126,6 +159,11 @@ def _run(
             "https://docs.pytorch.org/docs/stable/user_guide/torch_compiler/"
             "torch.compiler_fake_tensor.html",
         ) from error
+    except (AttributeError, RuntimeError, TypeError) as error:
+        reason = _reason(str(error))
+        if reason is None:
+            raise
+        raise UnsupportedOperation(f"{_OPERATION} of this step", f"{reason}: {error}") from error
     except AssertionError as error:
         if "FakeTensor" not in str(error):
             raise
@@ -134,6 +172,21 @@ def _run(
             "and all tensors after the step, as in estimate_memory(step, net, optimizer, x, y). "
             f"{error}"
         ) from error
+
+
+def _reason(text: str) -> str | None:
+    """Why a step cannot be run on fake tensors, by the words of PyTorch's error; None: its own."""
+    if "couldn't swap" in text.lower():
+        return (
+            "it converts or moves the model, whose fake tensors PyTorch does not let go: do that "
+            "before, and pass the model as it is then"
+        )
+    if "FakeTensor" in text or "not supported for tensor subclasses" in text:
+        return (
+            "its tensors have no values, and something other than PyTorch's operations needs them: "
+            "read numbers with .item() or .tolist(), and leave the rest out of the step"
+        )
+    return None
 
 
 def _choose_foreach(arguments: Sequence[Any], likenesses: Sequence[Any]) -> None:
