@@ -78,7 +78,7 @@ def test_the_program_names_its_extra(start: str, bare: Installed, tmp_path: Path
     program = "import subprocess, sys; sys.exit(subprocess.run(sys.argv[1:]).returncode)"
     done = bare.run("-c", program, command, *rest, cwd=tmp_path, expected=1)
     assert done.stderr == (
-        "unidev: the command line cannot run: click and rich and psutil are not installed. In "
+        "unidev: the command line cannot run: click, rich and psutil are not installed. In "
         "unidev's repository, run: pip install '.[cli]'\n"
     )
 

@@ -32,8 +32,9 @@ def lack(extra: str) -> str | None:
     if not missing:
         return None
     verb = "is" if len(missing) == 1 else "are"
+    names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
     return (
-        f"{' and '.join(missing)} {verb} not installed. In unidev's repository, run: "
+        f"{names} {verb} not installed. In unidev's repository, run: "
         f"pip install '.[{extra}]'"
     )
 

@@ -1,0 +1,42 @@
+"""A drawn part of ``tools/failure_table.py``: how programs end when one of their workers fails."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).parents[3] / "tools"
+sys.path.insert(0, str(TOOLS))
+
+from failure_table import KINDS, ending  # noqa: E402  a program, not a package
+
+# Of one run of the tests: the processes of pytest-xdist must draw the same.
+RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
+SEED = int(os.environ.get("FAILURES_SEED", zlib.crc32(RUN.encode()) % 1000))
+DRAWN = random.Random(SEED).sample([*KINDS], 3)
+ALL_RAISE = {"shape", "order", "one is new", "operation", "root", "weights", "call"}
+
+
+@pytest.mark.parametrize("launcher", ["processes", "torchrun", "mpirun"])
+@pytest.mark.parametrize("kind", DRAWN)
+def test_a_drawn_failure_ends(kind: str, launcher: str) -> None:
+    """By ``run``, with the right worker named and nothing left; by another, it ends at least."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    if launcher == "mpirun" and shutil.which("mpirun", path=path) is None:
+        pytest.skip("mpirun is not installed: test_mpirun.py fails where it must be")
+    found = ending(kind, launcher)
+    said = f"FAILURES_SEED={SEED}: {kind} by {launcher} ended after {found.seconds} s, "
+    said += f"blamed {found.blamed}, left {found.left}:\n{found.output[-3000:]}"
+    assert found.seconds is not None, said
+    if kind in ALL_RAISE:
+        assert found.blamed == "all", said
+    elif launcher == "processes" and kind != "starter":
+        assert found.blamed == "1", said
+    if launcher == "processes":
+        assert found.left == 0, said
