@@ -153,7 +153,7 @@ def docs(session: nox.Session) -> None:
     # All pages each time: a page that is not read again gives no warning.
     strict = ("--fail-on-warning", "--keep-going", "--fresh-env", "--quiet")
     session.run("sphinx-build", *strict, "-d", str(made / "doctrees"), "docs", str(site))
-    required = {**IN_TESTS, "SITE_REQUIRED": "1", "UNIDEV_BUILT_SITE": str(site.absolute())}
+    required = {**IN_TESTS, "SITE_REQUIRED": "1", "BUILT_SITE": str(site.absolute())}
     session.run(*PYTEST, "tests/site", env=required)
 
 

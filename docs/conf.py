@@ -26,6 +26,7 @@ extensions = [
     "unidev_diff",
     "unidev_generated",
     "unidev_llms",
+    "unidev_notebooks",
     "unidev_repository",
     "unidev_types",
     "unidev_viewcode",

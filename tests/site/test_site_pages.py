@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,13 @@ def test_each_page_is_there_as_markdown_and_listed_for_programs(site: Path) -> N
     assert made == {page for page in pages if not page.startswith("_build")}
     text = (site / "llms.txt").read_text(encoding="utf-8")
     assert {*re.findall(r"\]\((\S+)\): \S", text)} == made - {"index.html.md"}
+
+
+def test_each_notebook_is_there_with_what_it_printed(site: Path) -> None:
+    for path in (ROOT / "docs" / "notebooks").glob("*.md"):
+        made = json.loads((site / f"notebooks/{path.stem}.ipynb").read_text(encoding="utf-8"))
+        assert any(cell.get("outputs") for cell in made["cells"])
+        assert f"{path.stem}.ipynb" in page_at(site / f"notebooks/{path.stem}.html").links
 
 
 def test_pages_as_markdown_link_to_one_another(site: Path) -> None:
