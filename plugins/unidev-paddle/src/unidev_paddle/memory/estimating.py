@@ -6,6 +6,7 @@ import copy
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
+from unidev import track_memory
 from unidev.contract import Estimator, StepMemory
 from unidev.errors import UnsupportedOperation
 from unidev_paddle.framework import paddle
@@ -32,16 +33,17 @@ class PaddleEstimator(Estimator):
             [x for each in leaves for x in _parameters(each)]
             or [x for x in leaves if isinstance(x, paddle.Tensor)]
         )
-        peaks = self.backend.peaks
-        before = peaks.used_bytes(device)
+        before = self.backend.peaks.used_bytes(device)
         made = _made(leaves, shapes)
         copies = _copied(arguments, made)
         copied = [made.get(id(each), each) for each in leaves]
-        peaks.restart(device)
-        for _ in range(2):
-            step(*copies)
-        self.backend.synchronize(device)
-        peak = peaks.peak_bytes(device) - before
+        with track_memory(
+            device
+        ) as tracked:  # Paddle's counter is also that of the user's trackers
+            for _ in range(2):
+                step(*copies)
+            self.backend.synchronize(device)
+        peak = tracked.peak_bytes - before
         known = {
             _PARAMETERS: _bytes([x for each in copied for x in _parameters(each)]),
             _STATE: _bytes([x for each in copied for x in _state(each)]),
