@@ -93,7 +93,7 @@ class Ending:
     kind: str
     launcher: str
     seconds: float | None
-    """From the failure on; None if it did not end."""
+    """From the failure on; None if it did not end, or did not come to the failure."""
     blamed: str
     """The rank that the output names, ``all`` if each worker raised with both named, or ``-``."""
     left: int
@@ -114,7 +114,7 @@ def ending(kind: str, launcher: str) -> Ending:
                 process.send_signal(signal.SIGKILL)
             try:
                 process.wait(_PATIENCE_S)
-                seconds = time.time() - flag.stat().st_mtime if flag.exists() else 0.0
+                seconds = time.time() - flag.stat().st_mtime if flag.exists() else None
             except subprocess.TimeoutExpired:
                 seconds = None
                 process.kill()
@@ -145,7 +145,8 @@ def _started(
         [*before, str(program), *options, *call],
         env={
             **os.environ, **variables, "UNIDEV_BACKEND": "torch",
-            "UNIDEV_TORCHRUN_TIMEOUT": str(LIMIT_S), "OMP_NUM_THREADS": "1",
+            "UNIDEV_RAY_PLACE_TIMEOUT": "180", "UNIDEV_TORCHRUN_TIMEOUT": str(LIMIT_S),
+            "OMP_NUM_THREADS": "1",
             "PYTHONPATH": os.pathsep.join(filter(None, [str(HELPERS), *sys.path])),
             **({"UNIDEV_LAUNCHER": "mpi"} if launcher == "mpirun" else {}),
         },
@@ -208,7 +209,7 @@ def table(endings: Sequence[Ending], launchers: Sequence[str]) -> str:
 
 def _cell(one: Ending) -> str:
     if one.seconds is None:
-        return "did not end"
+        return "did not come to that, or did not end"
     blamed = {"all": "all raise", "-": "nobody"}.get(one.blamed, f"worker {one.blamed}")
     left = f", {one.left} left" if one.left else ""
     return f"{one.seconds:.0f} s, {blamed}{left}"
@@ -218,16 +219,19 @@ def main() -> int:
     """Print one line a program, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--launchers", default=",".join(LAUNCHERS))
+    parser.add_argument("--kinds", default="", help="some kinds of failure: raises,killed")
     parser.add_argument("--draw", type=int, metavar="N", help="only so many kinds of failure")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--markdown", type=Path, metavar="FILE")
     options = parser.parse_args()
     launchers = options.launchers.split(",")
-    wrong = [each for each in launchers if each not in LAUNCHERS]
-    if wrong:
-        parser.error(f"{wrong[0]!r} is not a launcher: {', '.join(LAUNCHERS)}")
+    kinds = options.kinds.split(",") if options.kinds else drawn(options.draw, options.seed)
+    for given, known in ((launchers, LAUNCHERS), (kinds, KINDS)):
+        for each in given:
+            if each not in known:
+                parser.error(f"{each!r} is none of {', '.join(known)}")
     endings = []
-    for kind in drawn(options.draw, options.seed):
+    for kind in kinds:
         for launcher in launchers:
             endings.append(ending(kind, launcher))
             print(f"{launcher:10} {kind:14} {_cell(endings[-1])}", flush=True)
