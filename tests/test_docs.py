@@ -19,6 +19,7 @@ DOCUMENTS = sorted(
     path
     for folder in ("*", "docs/**/*", "examples/**/*", "plugins/*/README", ".github/*")
     for path in ROOT.glob(f"{folder}.md")
+    if "_build" not in path.parts  # the site has each page as Markdown, too
 )
 ON_NUMPY = [
     pytest.param(program, id=f"{program.page}:{program.line}")

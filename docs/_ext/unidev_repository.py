@@ -40,6 +40,8 @@ def shown_files(pages: Path) -> dict[Path, str]:
     """The page that shows each file in full; the first one, by name, if there are several."""
     found = {ROOT / "README.md": "index"}  # which says the same, for readers of the site
     for page in sorted(pages.rglob("*.md")):
+        if "_build" in page.parts:
+            continue
         for target, options in _INCLUSION.findall(page.read_text(encoding="utf-8")):
             if not _OF_A_PART.search(options):
                 path = Path(os.path.normpath(page.parent / target))

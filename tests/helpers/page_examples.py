@@ -20,7 +20,8 @@ from typing import NamedTuple
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md")])
+GUIDES = [path for path in ROOT.glob("docs/**/*.md") if "_build" not in path.parts]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *GUIDES])
 _NOTE = re.compile(
     r"<!-- ((?:on|with): [a-z ]+|as cuda|continued|run by pytest|not run: .+) -->\n?"
 )

@@ -33,10 +33,7 @@ def lack(extra: str) -> str | None:
         return None
     verb = "is" if len(missing) == 1 else "are"
     names = " and ".join(filter(None, [", ".join(missing[:-1]), missing[-1]]))
-    return (
-        f"{names} {verb} not installed. In unidev's repository, run: "
-        f"pip install '.[{extra}]'"
-    )
+    return f"{names} {verb} not installed. In unidev's repository, run: pip install '.[{extra}]'"
 
 
 def check_extra(extra: str, operation: str) -> None:
