@@ -1,16 +1,23 @@
-"""``{unidev-diff} before.py after.py``: the second program, as changes of the first."""
+"""``{unidev-diff} before.py after.py``: the second program, as changes of the first.
+
+With the option ``unnumbered``, comments that number steps (``# 3``) are left out of both.
+"""
 
 from __future__ import annotations
 
+import re
 from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from docutils import nodes
+from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+_NUMBER = re.compile(r"  # \d$", re.MULTILINE)
 
 
 def changes(before: str, after: str) -> str:
@@ -25,6 +32,7 @@ class Difference(SphinxDirective):
     """A block of code in which added and removed lines are coloured."""
 
     required_arguments = 2
+    option_spec = {"unnumbered": directives.flag}  # noqa: RUF012  - docutils reads it so
 
     def run(self) -> list[nodes.Node]:
         """The block; the page depends on both files."""
@@ -32,7 +40,8 @@ class Difference(SphinxDirective):
         for name in self.arguments:
             relative, path = self.env.relfn2path(name)
             self.env.note_dependency(relative)
-            texts.append(Path(path).read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
+            texts.append(_NUMBER.sub("", text) if "unnumbered" in self.options else text)
         shown = changes(*texts)
         return [nodes.literal_block(shown, shown, language="diff", classes=["no-copy"])]
 
