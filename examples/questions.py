@@ -15,7 +15,7 @@ INTERRUPTED = 130
 """The exit code of a program that Ctrl-C has ended."""
 
 
-def options(description, full):
+def options(description, full, devices="in turn (default: the CPU and the first GPU)"):
     """A parser with the options that all of these programs have."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -23,17 +23,17 @@ def options(description, full):
     add = parser.add_argument
     add("--full", action="store_true", help=f"the published size: {full}")
     add("--on", nargs="+", metavar="DEVICE",
-        help="the devices, in turn (default: the CPU and the first GPU)")  # fmt: skip
+        help=f"the devices, {devices}")  # fmt: skip
     add("--seed", type=integer_from(0), default=0, metavar="N",
         help="for the weights and the data (default: 0)")  # fmt: skip
     add("--json", type=new_file, metavar="FILE", help="also write the numbers to this file")
     return parser
 
 
-def chosen_devices(parser, names):
+def chosen_devices(parser, names, default=None):
     """The devices that ``--on`` names; an error of the command line if one is not there."""
     if names is None:
-        return list(dict.fromkeys([unidev.cpu(), unidev.try_gpu()]))
+        return default or list(dict.fromkeys([unidev.cpu(), unidev.try_gpu()]))
     found = []
     for name in names:
         try:

@@ -19,7 +19,7 @@ from test_training_examples import check_refused
 from warm_programs import run_program
 
 SHORT = [command for command in commands() if not command.is_full]
-PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu"]
+PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu", "resnet"]
 FOUR_DIGITS = 1e-4
 
 
@@ -78,7 +78,31 @@ def check_images(options, found, said):
     assert [f"{device}: {line}" in said for device in ("cpu:0", "gpu:0")] == [True, True]
 
 
-CHECKS = {"neural_ode": check_ode, "jacobian": check_jacobian, "cpu_or_gpu": check_images}
+RESNET = {
+    "one device": (2, ["gpu:0"], [3.06279, 3.49311]),
+    "by layers": (2, ["gpu:0", "gpu:1"], [3.06279, 3.49311]),
+    "by data": (4, ["gpu:0", "gpu:1"], [3.36255, 3.53768]),
+}
+"""The batch, the devices and the losses."""
+
+
+def check_resnet(_, found, said):
+    assert list(found["runs"]) == list(RESNET)
+    for name, (batch, devices, losses) in RESNET.items():
+        run = found["runs"][name]
+        assert (run["batch"], run["devices"], run["seconds"]) == (batch, devices, None)
+        assert run["losses"] == pytest.approx(losses, rel=FOUR_DIGITS)
+    assert found["equal"] is True
+    assert found["replicas"] is None
+    assert "by layers, the weights are those of one device to the bit: True\n" in said
+
+
+CHECKS = {
+    "neural_ode": check_ode,
+    "jacobian": check_jacobian,
+    "cpu_or_gpu": check_images,
+    "resnet": check_resnet,
+}
 
 
 @pytest.mark.parametrize("backend", FRAMEWORKS)
@@ -157,6 +181,14 @@ def test_ctrl_c_keeps_the_steps_that_are_done(backend, tmp_path):
     (run,) = found["runs"]
     assert run["losses"] == pytest.approx(IMAGES[:3], rel=FOUR_DIGITS)
     assert found["products"] == {}
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_ctrl_c_keeps_what_one_device_has_done(backend, tmp_path):
+    options = ["--batch", "2", "--steps", "2", "--width", "8", "--on", "cpu", "gpu"]
+    found = stopped("resnet", options, 1, tmp_path, backend)
+    assert {name: len(run["losses"]) for name, run in found["runs"].items()} == {"one device": 1}
+    assert found["equal"] is None
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -80,8 +80,11 @@ class Layers(ABC):
     def sequential(self, layers: Sequence[Model], /) -> Model:
         """One layer after the other; holds the given layers, not copies."""
 
-    def residual(self, layers: Sequence[Model]) -> Model:  # noqa: ARG002
-        """``x + sequential(layers)(x)``."""
+    def residual(self, layers: Sequence[Model], shortcut: Model | None = None) -> Model:  # noqa: ARG002
+        """``shortcut(x) + sequential(layers)(x)``, with ``x`` itself where there is no shortcut.
+
+        In checkpoints a shortcut comes after the last of the layers.
+        """
         raise UnsupportedOperation("residual", "the backend has no such layer")
 
     @abstractmethod

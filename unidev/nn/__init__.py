@@ -156,14 +156,19 @@ def sequential(*layers: Model) -> Model:
     return _combined("sequential", layers)
 
 
-def residual(*layers: Model) -> Model:
+def residual(*layers: Model, shortcut: Model | None = None) -> Model:
     """A layer ``x + sequential(*layers)(x)``, whose layers keep the shape.
+
+    Where they do not, ``shortcut`` is a layer that changes ``x`` to the new shape, in ResNets a
+    convolution of 1 by 1: ``shortcut(x) + sequential(*layers)(x)``.
 
     Raises:
         NotAModelError: an argument is not a layer.
         BackendMismatchError: the layers belong to different frameworks.
     """
-    return _combined("residual", layers)
+    if shortcut is None:
+        return _combined("residual", layers)
+    return _combined("residual", (*layers, shortcut), has_shortcut=True)
 
 
 def train_mode(model: Model, /) -> Model:
@@ -184,7 +189,7 @@ def eval_mode(model: Model, /) -> Model:
     return model
 
 
-def _combined(name: str, layers: tuple[Model, ...]) -> Model:
+def _combined(name: str, layers: tuple[Model, ...], *, has_shortcut: bool = False) -> Model:
     if any(isinstance(layer, (list, tuple)) for layer in layers):
         raise NotAModelError(f"{name} takes layers, not a list: call {name}(*layers).")
     backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
@@ -195,6 +200,8 @@ def _combined(name: str, layers: tuple[Model, ...]) -> Model:
                 backend=other.name,
             )
     with errors_of(backends[0], f"making a {name}"):
+        if has_shortcut:
+            return backends[0].layers.residual(layers[:-1], layers[-1])
         return getattr(backends[0].layers, name)(layers)
 
 

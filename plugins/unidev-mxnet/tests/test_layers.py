@@ -72,6 +72,13 @@ def test_a_compiled_net_gives_the_same_trains_the_same_and_changes_its_mode(stat
         assert np.allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
+def test_a_compiled_residual_has_its_shortcut():
+    block = nn.residual(nn.conv2d(3, 4, 3, padding=1), shortcut=nn.conv2d(3, 4, 1))
+    expected = unidev.to_numpy(block(unidev.array(IMAGES)))
+    block.hybridize()
+    assert np.allclose(unidev.to_numpy(block(unidev.array(IMAGES))), expected, atol=1e-6)
+
+
 def test_a_compiled_net_drops_while_it_trains_and_not_afterwards():
     net = nn.sequential(nn.dropout(0.5))
     net.hybridize()

@@ -164,6 +164,15 @@ def test_a_net_is_a_layer_of_a_functional_model():
     assert unidev.device_of(net) is unidev.gpu(1)
 
 
+def test_a_residual_s_configuration_has_its_shortcut():
+    block = nn.residual(nn.conv2d(2, 3, 3, padding=1), shortcut=nn.conv2d(2, 3, 1))
+    serialized = keras.saving.serialize_keras_object(block)
+    twin = keras.saving.deserialize_keras_object(serialized)
+    twin(IMAGES)
+    twin.set_weights(block.get_weights())
+    np.testing.assert_array_equal(twin(IMAGES), block(IMAGES))
+
+
 def test_what_keras_saved_is_read_in_another_process(tmp_path, python):
     net = unidev.place(compiled(make_net(0.5)), "gpu:1")
     fit(net)

@@ -207,10 +207,21 @@ class Sequential(Layer):
 
 
 class Residual(Sequential):
-    """Adds its input to the result."""
+    """Adds its input to the result, or what a shortcut, its last layer, makes of it."""
+
+    def __init__(self, layers: Sequence[Layer], has_shortcut: bool) -> None:
+        super().__init__(layers)
+        self.has_shortcut = has_shortcut
 
     def _forward(self, x: Array) -> Array:
-        return x + super()._forward(x)
+        if not self.has_shortcut:
+            return x + super()._forward(x)
+        *layers, shortcut = self.layers
+        y = x
+        for layer in layers:
+            y = layer(y)
+        total: Array = shortcut(x) + y
+        return total
 
 
 class NumpyLayers(Layers):
@@ -233,9 +244,11 @@ class NumpyLayers(Layers):
         """A ``Conv2d``."""
         return Conv2d(stride, padding, weight=weight, bias=bias)
 
-    def residual(self, layers: Sequence[Layer]) -> Layer:
+    def residual(self, layers: Sequence[Layer], shortcut: Layer | None = None) -> Layer:
         """A ``Residual``."""
-        return Residual(layers)
+        if shortcut is None:
+            return Residual(layers, False)
+        return Residual([*layers, shortcut], True)
 
     def set_mode(self, model: Any, is_training: bool) -> None:
         """Set the mode of a layer; a container of arrays has none."""

@@ -268,6 +268,31 @@ def _check_residual(
 
 
 @check(required=True, needs=_NEEDS, over="devices")
+def test_residual_shortcut(bench: Workbench, device: Device) -> None:
+    """A shortcut gives the input of ``residual`` the new shape, and is the last by its name."""
+    try:
+        nn.residual(nn.relu(), shortcut=nn.relu())
+    except unidev.UnsupportedOperation as refusal:
+        bench.not_applicable(f"the backend has no residual layers: {refusal.reason}")
+    conv = made_on(device, lambda: nn.conv2d(3, 4, 3, stride=2, padding=1))
+    shortcut = made_on(device, lambda: nn.conv2d(3, 4, 1, stride=2))
+    block = nn.eval_mode(nn.residual(conv, nn.tanh(), shortcut=shortcut))
+    x = bench.make(IMAGES, device)
+    with device:
+        y = bench.works(block, x)
+    has, short = values_of(bench, conv), values_of(bench, shortcut)
+    given = IMAGES.astype("float64")
+    layers = np.tanh(neural.conv2d(given, has["weight"], has["bias"], (2, 2), (1, 1)))
+    expected = layers + neural.conv2d(given, short["weight"], short["bias"], (2, 2), (0, 0))
+    where = f"residual with a shortcut on {device}"
+    check_close(bench, y, expected, device, where)
+    bench.oracle.check_bytes(x, IMAGES.tobytes(), f"{where}: its input")
+    names = list(bench.backend.models.stored(block))
+    wanted = ["0.weight", "0.bias", "2.weight", "2.bias"]
+    assert sorted(names) == sorted(wanted), f"{where}: its names are {names}, not {wanted}"
+
+
+@check(required=True, needs=_NEEDS, over="devices")
 def test_sequential(bench: Workbench, device: Device) -> None:
     """A complete net: portable names, the given layers themselves, and the right numbers."""
     conv = made_on(device, lambda: nn.conv2d(3, 4, 3, padding=1))

@@ -137,11 +137,21 @@ class HybridSequential(Layer, nn.HybridSequential):  # type: ignore[misc]
 
 
 class Residual(HybridSequential):
-    """Adds its input to the result."""
+    """Adds its input to the result, or what a shortcut, its last layer, makes of it."""
+
+    def __init__(self, *, has_shortcut: bool) -> None:
+        super().__init__()
+        self._has_shortcut = has_shortcut
 
     def hybrid_forward(self, F: Any, x: Tensor) -> Tensor:  # noqa: N803
-        """``x + layers(x)``."""
-        return x + super().hybrid_forward(F, x)
+        """``shortcut(x) + layers(x)``."""
+        if not self._has_shortcut:
+            return x + super().hybrid_forward(F, x)
+        *layers, shortcut = self._children.values()
+        y = x
+        for layer in layers:
+            y = layer(y)
+        return shortcut(x) + y
 
 
 class MxnetLayers(Layers):
@@ -180,10 +190,10 @@ class MxnetLayers(Layers):
         made.add(*layers)
         return made
 
-    def residual(self, layers: Sequence[Model]) -> Model:
+    def residual(self, layers: Sequence[Model], shortcut: Model | None = None) -> Model:
         """A ``HybridSequential`` that adds its input."""
-        made = Residual()
-        made.add(*layers)
+        made = Residual(has_shortcut=shortcut is not None)
+        made.add(*layers, *([] if shortcut is None else [shortcut]))
         return made
 
     def set_mode(self, model: Model, is_training: bool) -> None:

@@ -47,11 +47,21 @@ class BatchNorm(paddle.nn.BatchNorm2D):  # type: ignore[misc]  # Paddle is untyp
 
 
 class Residual(paddle.nn.Sequential):  # type: ignore[misc]
-    """Adds its input to the result."""
+    """Adds its input to the result, or what a shortcut, its last layer, makes of it."""
+
+    def __init__(self, *layers: Layer, has_shortcut: bool) -> None:
+        super().__init__(*layers)
+        self.has_shortcut = has_shortcut
 
     def forward(self, x: Tensor) -> Tensor:
-        """``x + layers(x)``."""
-        return x + super().forward(x)
+        """``shortcut(x) + layers(x)``."""
+        if not self.has_shortcut:
+            return x + super().forward(x)
+        *layers, shortcut = self
+        y = x
+        for layer in layers:
+            y = layer(y)
+        return shortcut(x) + y
 
 
 class PaddleLayers(Layers):
@@ -96,9 +106,11 @@ class PaddleLayers(Layers):
         """``Sequential``."""
         return paddle.nn.Sequential(*layers)
 
-    def residual(self, layers: Sequence[Layer]) -> Layer:
+    def residual(self, layers: Sequence[Layer], shortcut: Layer | None = None) -> Layer:
         """A ``Sequential`` that adds its input."""
-        return Residual(*layers)
+        if shortcut is None:
+            return Residual(*layers, has_shortcut=False)
+        return Residual(*layers, shortcut, has_shortcut=True)
 
     def set_mode(self, model: Layer, is_training: bool) -> None:
         """Sets the mode of every ``Layer``."""

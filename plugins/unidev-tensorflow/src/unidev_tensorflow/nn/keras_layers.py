@@ -226,7 +226,10 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
 
     def channels_last(self, x: Tensor, training: bool | None) -> Tensor:
         """Without an explicit mode, each of our layers uses its own."""
-        for layer in self.stack:
+        return self._through(self.stack, x, training)
+
+    def _through(self, layers: Any, x: Tensor, training: bool | None) -> Tensor:
+        for layer in layers:
             if isinstance(layer, Sequential):
                 x = layer.channels_last(x, training)
             elif isinstance(layer, PortableLayer):
@@ -274,11 +277,29 @@ class Sequential(PortableLayer, keras.Model):  # type: ignore[misc]
 
 @registered
 class Residual(Sequential):
-    """Adds its input to the result."""
+    """Adds its input to the result, or what a shortcut, its last layer, makes of it."""
+
+    def __init__(self, layers: Any, *, has_shortcut: bool = False, **options: Any) -> None:
+        super().__init__(layers, **options)
+        self.has_shortcut = has_shortcut
 
     def channels_last(self, x: Tensor, training: bool | None) -> Tensor:
-        """``x + layers(x)``."""
-        return x + super().channels_last(x, training)
+        """``shortcut(x) + layers(x)``."""
+        if not self.has_shortcut:
+            return x + super().channels_last(x, training)
+        *layers, shortcut = self.stack
+        return self._through([shortcut], x, training) + self._through(layers, x, training)
+
+    def get_config(self) -> dict[str, Any]:
+        """The layers, and whether the last one is the shortcut."""
+        return {**super().get_config(), "has_shortcut": self.has_shortcut}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        """As ``Sequential`` reads it."""
+        made = super().from_config(config, custom_objects)
+        made.has_shortcut = config["has_shortcut"]
+        return made
 
 
 def _weight_and_bias(layer: Any, axes: tuple[int, ...]) -> dict[str, Weight]:

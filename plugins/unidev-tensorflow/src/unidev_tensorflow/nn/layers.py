@@ -70,9 +70,11 @@ class TensorFlowLayers(Layers):
                 )
         return ours.Sequential(layers)
 
-    def residual(self, layers: Sequence[Model]) -> Model:
+    def residual(self, layers: Sequence[Model], shortcut: Model | None = None) -> Model:
         """A ``sequential`` that adds its input."""
-        return ours.Residual(self.sequential(layers).stack)
+        if shortcut is None:
+            return ours.Residual(self.sequential(layers).stack)
+        return ours.Residual(self.sequential([*layers, shortcut]).stack, has_shortcut=True)
 
     def set_mode(self, model: Model, is_training: bool) -> None:
         """Set what ``training=None`` means to the layers of ``unidev.nn``."""

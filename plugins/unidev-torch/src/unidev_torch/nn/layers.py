@@ -47,12 +47,21 @@ class BatchNorm(nn.modules.batchnorm._BatchNorm):
 
 
 class Residual(nn.Sequential):
-    """Adds its input to the result."""
+    """Adds its input to the result, or what a shortcut, its last layer, makes of it."""
+
+    def __init__(self, *layers: nn.Module, has_shortcut: bool) -> None:
+        super().__init__(*layers)
+        self.has_shortcut = has_shortcut
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """``x + layers(x)``."""
-        found: torch.Tensor = x + super().forward(x)  # type: ignore[no-untyped-call]
-        return found
+        """``shortcut(x) + layers(x)``."""
+        if not self.has_shortcut:
+            return x + super().forward(x)  # type: ignore[no-any-return, no-untyped-call]
+        *layers, shortcut = self
+        given = x
+        for layer in layers:
+            x = layer(x)
+        return x + shortcut(given)  # type: ignore[no-any-return]
 
 
 class TorchLayers(Layers):
@@ -89,9 +98,11 @@ class TorchLayers(Layers):
         """``nn.Sequential``."""
         return nn.Sequential(*layers)
 
-    def residual(self, layers: Sequence[nn.Module]) -> nn.Module:
+    def residual(self, layers: Sequence[nn.Module], shortcut: nn.Module | None = None) -> nn.Module:
         """A ``Sequential`` that adds its input."""
-        return Residual(*layers)
+        if shortcut is None:
+            return Residual(*layers, has_shortcut=False)
+        return Residual(*layers, shortcut, has_shortcut=True)
 
     def set_mode(self, model: nn.Module, is_training: bool) -> None:
         """``Module.train``."""
