@@ -28,6 +28,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
         junit, log = Path(folder) / "one.xml", Path(folder) / "one.log"
         command = [
             sys.executable, "-m", "pytest", f"{pyfuncitem.path}::{name}", "-v", "--tb=short",
+            "--color=no", "--capture=no",  # pytest's own is lost where a worker's end kills it
             "-p", "no:cacheprovider", "--junitxml", str(junit),
         ]  # fmt: skip
         code = run_in_group(
