@@ -353,7 +353,8 @@ def test_every_example_and_every_benchmark_of_devices_is_a_step() -> None:
     names = {step.name for step in STEPS}
     examples = {f"examples.{file.stem}" for file in (ROOT / "examples").glob("*.py")}
     assert len(examples) > 8
-    assert examples - {"examples.own_loaders"} <= names  # a part of train_digits, no program
+    parts = {"examples.own_loaders", "examples.questions"}  # of programs
+    assert examples - parts <= names
     programs = {
         f"benchmarks.{file.stem}" for file in (ROOT / "benchmarks").glob("*.py")
         if "__main__" in file.read_text()

@@ -106,6 +106,10 @@ def _examples() -> Iterator[Step]:
         ("model_parallel", (), 2),
         ("multi_gpu", plots[:1], 2),
         ("multi_gpu_from_scratch", plots[:1], 2),
+        ("neural_ode", (), 1),
+        ("jacobian", (), 1),
+        ("cpu_or_gpu", (), 1),
+        ("resnet", (), 1),
         ("many_machines", plots, 2),  # its workers, by default, on one machine
     ):
         yield Step(

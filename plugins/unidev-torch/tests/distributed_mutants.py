@@ -11,7 +11,8 @@ from distributed_kit import SIZE, full
 import torch
 import torch.distributed as dist
 
-from unidev_torch.simulator.distributed import checks, kernels, works
+from unidev_torch.simulator.distributed import checks, works
+from unidev_torch.simulator.distributed.operators import kernels
 
 LOST = {
     "all_reduce": "allreduce", "all_reduce_dtypes": "allreduce", "premul_sum": "allreduce",

@@ -192,7 +192,8 @@ from unidev_torch.simulator import TorchSimulator
 TorchSimulator().before_import(SimulatedGpus(count=1, name="cuda"))
 import torch
 from torch._C import _distributed_c10d as c10d
-from unidev_torch.simulator.distributed import backend, kernels
+from unidev_torch.simulator.distributed import backend
+from unidev_torch.simulator.distributed.operators import kernels
 print(sorted(set(kernels.operators()) - set(kernels.KERNELS)))
 base = {n for n in dir(c10d.Backend) if callable(getattr(c10d.Backend, n)) and n[:2] != "__"}
 own = {n for n in dir(c10d.ProcessGroupNCCL) if n in vars(c10d.ProcessGroupNCCL)}

@@ -39,7 +39,8 @@ def finish() -> None:
 
     if not torch.distributed.is_available():
         return
-    from unidev_torch.simulator.distributed import groups, kernels
+    from unidev_torch.simulator.distributed import groups
+    from unidev_torch.simulator.distributed.operators import kernels
 
     kernels.register()
     groups.patch()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C._dynamo import eval_frame
 
-from unidev_torch.simulator.distributed import movements, names, reductions, transfers
+from unidev_torch.simulator.distributed import names
+from unidev_torch.simulator.distributed.operators import movements, reductions, transfers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

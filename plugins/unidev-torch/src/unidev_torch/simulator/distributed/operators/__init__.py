@@ -1,0 +1,1 @@
+"""The operators ``c10d::…`` for tensors on simulated GPUs."""
