@@ -15,11 +15,13 @@ import pytest
 import warm_programs
 from questions_page import PAGE, commands
 from running_examples import EXAMPLES, FRAMEWORKS, environment, run_example
-from test_training_examples import check_refused
+from test_training_examples import check_drawn, check_refused
 from warm_programs import run_program
 
+import unidev
+
 SHORT = [command for command in commands() if not command.is_full]
-PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu", "resnet"]
+PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu", "resnet", "batch_size"]
 FOUR_DIGITS = 1e-4
 
 
@@ -97,11 +99,29 @@ def check_resnet(_, found, said):
     assert "by layers, the weights are those of one device to the bit: True\n" in said
 
 
+BATCHES = {64: [2.48537, 2.34366, 2.34709, 2.40743, 2.41535], 256: [2.51385, 2.44392]}
+"""The losses of the first steps."""
+
+
+def check_batches(_, found, said):
+    wanted = [(count, batch) for count in (1, 2) for batch in BATCHES]
+    assert [(run["devices"], run["batch"]) for run in found["runs"]] == wanted
+    for run in found["runs"]:
+        losses = BATCHES[run["batch"]]
+        assert run["losses"][: len(losses)] == pytest.approx(losses, rel=FOUR_DIGITS)
+        assert run["accuracies"] == [0.108 if run["batch"] == 64 else 0.075]
+        assert run["epochs"] is None
+        assert (run["seconds"], run["t1"], run["t2"]) == (None, None, None)
+    assert "2 devices, batches of 256: accuracy 0.0750, 90 %: not reached\n" in said
+    assert "the two times are plotted in batch_size.png" in said
+
+
 CHECKS = {
     "neural_ode": check_ode,
     "jacobian": check_jacobian,
     "cpu_or_gpu": check_images,
     "resnet": check_resnet,
+    "batch_size": check_batches,
 }
 
 
@@ -189,6 +209,64 @@ def test_ctrl_c_keeps_what_one_device_has_done(backend, tmp_path):
     found = stopped("resnet", options, 1, tmp_path, backend)
     assert {name: len(run["losses"]) for name, run in found["runs"].items()} == {"one device": 1}
     assert found["equal"] is None
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_ctrl_c_keeps_the_batches_that_are_done(backend, tmp_path):
+    options = ["--batches", "64", "128", "--drawn", "128", "--epochs", "1"]
+    found = stopped("batch_size", options, 2, tmp_path, backend)
+    assert [(run["batch"], len(run["losses"])) for run in found["runs"]] == [(64, 2), (128, 0)]
+    check_drawn(tmp_path / "batch_size.png")
+
+
+# -- times of a machine with several real devices, made up -------------------------------------
+
+
+@pytest.fixture
+def batch_size(monkeypatch):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    return importlib.import_module("batch_size")
+
+
+@pytest.mark.parametrize(
+    ("t1", "t2", "verdict"), [(0.012, 0.010, "enough"), (0.011, 0.010, "too small a batch")]
+)
+def test_computing_should_take_a_fifth_more_than_exchanging(batch_size, t1, t2, verdict):
+    with unidev.use_backend("numpy"):
+        said = batch_size.rule({"t1": t1, "t2": t2}, [unidev.cpu()] * 2)
+    assert said.endswith(f"exchanging (t2) 10 ms: {verdict}")
+
+
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_the_two_times_are_those_of_shares_and_of_their_exchange(backend, tmp_path):
+    program = f"""
+import json, sys
+sys.path.insert(0, {str(EXAMPLES)!r})
+import unidev, batch_size
+from unidev.bench import images
+net = unidev.DataParallel(images.make_net(), unidev.try_all_gpus())
+print(json.dumps(batch_size.parts(net, 8, 0)))
+"""
+    done = run_program(
+        ["-c", program], backend=backend, also=warm_programs.EXAMPLES,
+        environment=environment(backend, 2), folder=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert min(json.loads(done.stdout)) > 0
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--devices", "3"], "argument --devices: 3 of them, and there are 1; UNIDEV_SIMULATE=3"),
+        (["--batches", "9", "--drawn", "8"], "argument --batches: there are 8 images in all"),
+        (["--accuracy", "101"], "argument --accuracy"),
+    ],
+)
+def test_batches_that_cannot_be_are_an_error_by_name(options, said, tmp_path):
+    done = run_example(tmp_path, "batch_size", *options, backend="numpy")
+    assert done.returncode == 2
+    assert said in done.stderr
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
