@@ -76,6 +76,20 @@ def test_the_error_lists_free_memory_and_names_only_this_users_processes(
     )
 
 
+def test_what_no_gpu_has_in_all_is_not_to_be_had_by_ending_processes(
+    cards: Callable[..., None],
+) -> None:
+    for options in ({"free": "81GiB"}, {"free": "81GiB", "index": 0}):
+        with pytest.raises(unidev.DeviceNotFoundError) as caught:
+            unidev.gpu(**options)  # type: ignore[arg-type]
+        assert "of 80 GiB free" in str(caught.value)
+        assert "End a process" not in str(caught.value)
+        assert str(caught.value).endswith(
+            "That is more than there is in all: ask for less; try_gpu(free=...) falls back to the "
+            "CPU."
+        )
+
+
 def test_a_gpu_without_memory_of_its_own_has_the_hosts(
     cards: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

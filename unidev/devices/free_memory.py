@@ -84,9 +84,14 @@ def too_little(found: Sequence[FreeMemory], wanted: int) -> str:
     which = str(found[0].device) if len(found) == 1 else "no GPU"
     has = "does not have" if len(found) == 1 else "has"
     listed = "; ".join(map(str, found))
+    advice = (
+        "End a process that is not needed, or ask for less"
+        if any(each.total_bytes >= wanted for each in found)
+        else "That is more than there is in all: ask for less"
+    )
     return (
-        f"{which} {has} {bytes_text(wanted)} of free memory: {listed}. End a process that is not "
-        "needed, or ask for less; try_gpu(free=...) falls back to the CPU."
+        f"{which} {has} {bytes_text(wanted)} of free memory: {listed}. {advice}; "
+        "try_gpu(free=...) falls back to the CPU."
     )
 
 
