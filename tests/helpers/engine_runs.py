@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Arrangement, Rendezvous
 from unidev.contract.optional import Unsupported, import_named
+from unidev.distributed.exchange.ports import LOOPBACK, free_ports
 from unidev.registry.discovery import backend_specs
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 WORKER = Path(__file__).with_name("engine_worker.py")
 LIMIT_S = 240.0
-LOOPBACK = "127.0.0.1"
 
 
 class EngineRun:
@@ -92,7 +91,7 @@ def started(
     With ``hosts``, one on each of them.
     """
     setting = setting_of(backend)
-    ports = _free_ports(size + (0 if setting is None else setting.helper_ports))
+    [ports] = free_ports([size + (0 if setting is None else setting.helper_ports)])
     common = folder / "common"
     common.mkdir()
     rendezvous = Rendezvous(
@@ -148,12 +147,3 @@ def _process(
             words if host is None else host.command(*words), env=environment, stdout=file,
             stderr=file, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-
-
-def _free_ports(count: int) -> list[int]:
-    """All at once, so that they differ."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind((LOOPBACK, 0))
-        return [each.getsockname()[1] for each in sockets]
