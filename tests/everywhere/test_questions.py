@@ -269,6 +269,19 @@ def test_batches_that_cannot_be_are_an_error_by_name(options, said, tmp_path):
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("backend", FRAMEWORKS)
+def test_bench_times_the_parts_of_the_programs_on_real_devices_alone(backend, tmp_path):
+    words = ["-m", "unidev", "bench", "--only", "ode,images", "--json"]
+    done = run_program(
+        words, backend=backend, also=(), environment=environment(backend, 1), folder=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["results"]
+    assert [each["subject"] for each in found] == ["ode", "ode", "images"]
+    assert {each["device"] for each in found} == {"cpu:0"}
+    assert {each["reason"] for each in found} == {None}
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_numpy_says_in_a_line_that_it_has_no_gradients(program, tmp_path):
     check_refused(run_example(tmp_path, program, backend="numpy"), program)

@@ -11,6 +11,7 @@ from unidev.bench.results import (
     HERE,
     JOURNEY,
     PRODUCT,
+    PROGRAMS,
     SUM,
     TEXTBOOK,
     Crossover,
@@ -36,6 +37,7 @@ def findings(bench: Bench) -> list[str]:
         *_about_logging(bench),
         *_about_two_devices(bench),
         *(sentence for gpu in bench.gpus for sentence in _about_forums(bench, gpu)),
+        *(sentence for gpu in bench.gpus for sentence in _about_programs(bench, gpu)),
     ]
 
 
@@ -164,6 +166,14 @@ def _about_forums(bench: Bench, gpu: str) -> Iterator[str]:
             named = what if variant == HERE else f"{what}, {variant}"
             finding = f"{gpu}, {named}: " + _against(on_gpu, on_cpu, f"{_CPU}")
             yield finding.removesuffix(".") + f": {why}." if is_faster(on_cpu, on_gpu) else finding
+
+
+def _about_programs(bench: Bench, gpu: str) -> Iterator[str]:
+    for subject in PROGRAMS:
+        for each in bench.find(subject, device=gpu):
+            on_cpu = bench.timing(subject, what=each.what, device=_CPU)
+            if each.summary and on_cpu:
+                yield f"{gpu}, {each.what}: {_against(each.summary, on_cpu, _CPU)}"
 
 
 def _against(a: Summary, b: Summary, other: str) -> str:

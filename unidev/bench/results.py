@@ -18,6 +18,8 @@ FLOOR, BANDWIDTH, PRODUCT, SUM, TEXTBOOK, FORUM = (
     "floor", "bandwidth", "product", "sum", "textbook", "forum",
 )  # fmt: skip
 """The subjects, in display order."""
+PROGRAMS = ODE, JACOBIAN, IMAGES = "ode", "jacobian", "images"
+"""The programs of ``docs/questions.md``, which are measured only where they are named."""
 
 HERE = "on the device"
 """The data is on the device, and the result stays there."""

@@ -9,7 +9,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unidev.bench import forum, textbook
+from unidev.bench import forum, programs, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Result
 from unidev.bench.tasks import Host, floor_tasks, matrix_tasks, transfer_tasks
@@ -22,7 +22,7 @@ from unidev.registry.versions import framework_version
 from unidev.support.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
@@ -37,17 +37,24 @@ QUICK_S, FULL_S = 80.0, 1800.0
 
 
 def run(
-    backend: Backend, *, is_full: bool, progress: Progress, limit_s: float | None = None
+    backend: Backend,
+    *,
+    is_full: bool,
+    progress: Progress,
+    limit_s: float | None = None,
+    only: Collection[str] = (),
 ) -> Bench:
     """Measure everything on ``backend``. Simulated devices are listed but never timed.
 
-    ``limit_s`` replaces the seconds for each device.
+    ``limit_s`` replaces the seconds for each device. ``only`` are the programs to measure, in place
+    of everything else.
     """
     devices, load = devices_of(backend), _load()
-    tasks = list(all_tasks(Host(backend, [each for each in devices if not each.is_simulated])))
+    host = Host(backend, [each for each in devices if not each.is_simulated])
+    tasks = list(programs.tasks(host, only) if only else all_tasks(host))
     before = read_states() if any(each.kind == "gpu" for each in devices) else ()
     began = time.monotonic()
-    default_s = FULL_S if is_full else QUICK_S
+    default_s = FULL_S if is_full or only else QUICK_S
     budget_s = default_s if limit_s is None else limit_s
     spent = dict.fromkeys(devices, 0.0)
     results = []

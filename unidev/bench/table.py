@@ -9,7 +9,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK
+from unidev.bench.results import (
+    BANDWIDTH,
+    FLOOR,
+    FORUM,
+    IMAGES,
+    JACOBIAN,
+    ODE,
+    PRODUCT,
+    SUM,
+    TEXTBOOK,
+)
 from unidev.bench.spread import rate
 from unidev.support.wording import bytes_text, number_text, plain, seconds_text
 
@@ -71,6 +81,9 @@ TITLES = {
     SUM: "Sums of square matrices, float32",
     TEXTBOOK: "The textbook's exercises",
     FORUM: "Questions from forums",
+    ODE: "A neural ODE",
+    JACOBIAN: "A Jacobian",
+    IMAGES: "Images",
 }
 """Each subject, in order."""
 

@@ -38,7 +38,21 @@ Examples:
   unidev bench
   unidev bench --backend torch --output results
   unidev bench --json > bench.json
+  unidev bench --only ode,jacobian,images
 """
+
+
+def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    """The programs that ``--only`` names."""
+    from unidev.bench.results import PROGRAMS
+
+    if value is None:
+        return ()
+    names = tuple(value.split(","))
+    for name in names:
+        if name not in PROGRAMS:
+            raise click.BadParameter(f"there is no {name!r}; there are {', '.join(PROGRAMS)}")
+    return names
 
 
 @click.command(name="bench", help=_HELP, short_help="What are this machine's devices worth?")
@@ -58,13 +72,19 @@ Examples:
     help="Seconds for each device, after which no measurement starts.  [default: 80; with --full, "
          "1800]",
 )  # fmt: skip
+@click.option(
+    "--only", callback=_names, metavar="NAME,NAME…",
+    help="Measure these programs of docs/questions.md in place of everything else, for up to half "
+         "an hour for each device: ode, jacobian, images.",
+)  # fmt: skip
 @click.option("--json", "is_json", is_flag=True, help="Print JSON instead of the table.")
-def command(
+def command(  # noqa: PLR0913  one for each option
     *,
     backend: str | None,
     is_full: bool,
     folder: Path | None,
     limit_s: float | None,
+    only: tuple[str, ...],
     is_json: bool,
 ) -> int:
     """Measure, then report."""
@@ -73,7 +93,7 @@ def command(
     chosen = _select(backend)
     if folder is not None:
         _check(folder)
-    return _report(_measure(chosen, limit_s, is_full=is_full), folder, is_json=is_json)
+    return _report(_measure(chosen, limit_s, only=only, is_full=is_full), folder, is_json=is_json)
 
 
 def _check(folder: Path) -> None:
@@ -98,7 +118,9 @@ def _select(name: str | None) -> Backend:
     return unidev.active_backend()
 
 
-def _measure(backend: Backend, limit_s: float | None, *, is_full: bool) -> Bench:
+def _measure(
+    backend: Backend, limit_s: float | None, *, only: tuple[str, ...], is_full: bool
+) -> Bench:
     from unidev.bench.running import run
     from unidev.support.progress import progress
 
@@ -107,7 +129,7 @@ def _measure(backend: Backend, limit_s: float | None, *, is_full: bool) -> Bench
         step(f"{done} of {of}: {task.what}{size} on {task.device}")
 
     with progress(f"measuring {backend.name}") as step:
-        return run(backend, is_full=is_full, limit_s=limit_s, progress=report)
+        return run(backend, is_full=is_full, limit_s=limit_s, only=only, progress=report)
 
 
 def _report(bench: Bench, folder: Path | None, *, is_json: bool) -> int:
