@@ -24,6 +24,12 @@ from unidev.bench.results import PRODUCT, TEXTBOOK, Bench, GpuRecord, Result, fr
 from unidev.bench.table import rows, to_text
 from unidev.hardware.gpu_state import GpuState, read_states
 
+
+def test_the_heading_has_the_cores_and_their_clock() -> None:
+    assert "Python 3.11.7, 2 cores\n" in to_text(ONLY_CPU, [])
+    assert "Python 3.11.7, 2 cores at 3,100 MHz\n" in to_text(replace(ONLY_CPU, cpu_mhz=3100), [])
+
+
 # -- sentences -----------------------------------------------------------------------------------
 
 
@@ -349,7 +355,7 @@ def test_the_report_says_what_the_timings_depend_on() -> None:
     lines = to_text(IN_CIRCUMSTANCES, []).splitlines()
     assert lines[4:8] == [
         "NVIDIA's driver 570.86.15; TF32 in products: off",
-        "the driver's GPU 0: NVIDIA H200, GPU-1, ECC on",
+        "the driver's GPU 0: NVIDIA H200, GPU-1, 16,896 cores, ECC on",
         "  before: P8, SM 345 of 1,980 MHz, memory 3,201 of 3,201 MHz, 76 of 700 W, 27 °C",
         "  after: P0, SM 1,755 of 1,980 MHz, memory 3,201 of 3,201 MHz, 698 of 700 W, 27 °C, "
         "clocks held down by 0x4",

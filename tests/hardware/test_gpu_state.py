@@ -11,8 +11,8 @@ def test_clocks_power_and_modes_are_read_and_what_is_not_reported_is_unknown() -
     nvml = FakeNvml()
     assert read_states(nvml) == (
         GpuState(
-            index=0, name="NVIDIA H200", uuid="GPU-1", performance_state="P8", sm_mhz=345,
-            sm_most_mhz=1980, memory_mhz=3201, memory_most_mhz=3201,
+            index=0, name="NVIDIA H200", uuid="GPU-1", cores=16896, performance_state="P8",
+            sm_mhz=345, sm_most_mhz=1980, memory_mhz=3201, memory_most_mhz=3201,
             utilisation_percent=35, power_w=76.5, power_limit_w=700.0,
             temperature_c=27, throttled_by="0x1", ecc="on", mig=None, persistence="off",
             compute_mode="exclusive process", pcie_generation=None, pcie_width=16,

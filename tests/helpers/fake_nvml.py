@@ -90,6 +90,9 @@ class FakeNvml:
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
         return [SimpleNamespace(pid=1, usedGpuMemory=2), SimpleNamespace(pid=2, usedGpuMemory=None)]
 
+    def nvmlDeviceGetNumGpuCores(self, handle: str) -> int:
+        return 16896
+
     def nvmlDeviceGetPerformanceState(self, handle: str) -> int:
         return 8
 

@@ -96,6 +96,8 @@ class Bench:
     seconds: float
     devices: tuple[DeviceRecord, ...]
     results: tuple[Result, ...]
+    cpu_mhz: int | None = None
+    """The CPU's highest clock; None: the system does not report it."""
     driver: str | None = None
     """The version of NVIDIA's driver; None: there is none."""
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from unidev.contract.backend import Unsupported
 from unidev.devices.finding import devices_of, memory
 from unidev.errors import FrameworkError, UnidevError, UnsupportedOperation
 from unidev.hardware.gpu_state import driver_version, read_states
+from unidev.hardware.machine import cpu_mhz
 from unidev.registry.versions import framework_version
 from unidev.support.version import __version__
 
@@ -78,6 +79,7 @@ def run(
         seconds=time.monotonic() - began,
         devices=tuple(_device(each) for each in devices),
         results=tuple(results),
+        cpu_mhz=cpu_mhz(),
         driver=driver_version() if before else None,
         settings=_settings(backend),
         gpu_states=_records(before),

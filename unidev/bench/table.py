@@ -45,12 +45,13 @@ def circumstances(bench: Bench) -> Iterator[str]:
 def _state(record: GpuRecord) -> Iterator[str]:
     """Clocks, power and modes of one GPU, before and after."""
     first = record.before
+    cores = [] if first.cores is None else [f"{first.cores:,} cores"]
     modes = [
         f"{name} {value}"
         for name, value in (("ECC", first.ecc), ("MIG", first.mig))
         if value is not None
     ]
-    yield ", ".join([f"the driver's GPU {first.index}: {first.name}, {first.uuid}", *modes])
+    yield ", ".join([f"the driver's GPU {first.index}: {first.name}, {first.uuid}", *cores, *modes])
     for when, state in (("before", record.before), ("after", record.after)):
         if state is not None:
             yield f"  {when}: {_clocks(state)}"
@@ -113,10 +114,11 @@ def heading(bench: Bench) -> list[str]:
         else f"{each.device} ({each.name}{_memory(each)})"
         for each in bench.devices
     )  # fmt: skip
+    clock = "" if bench.cpu_mhz is None else f" at {bench.cpu_mhz:,} MHz"
     return [
         f"unidev bench {bench.unidev_version}: {bench.backend}, {bench.framework} "
         f"{bench.framework_version}",
-        f"{bench.date}, {bench.platform}, Python {bench.python}, {bench.cores} cores",
+        f"{bench.date}, {bench.platform}, Python {bench.python}, {bench.cores} cores{clock}",
         f"devices: {devices}",
         f"measured in {bench.seconds:.0f} s" + (", --full" if bench.is_full else ""),
         *circumstances(bench),

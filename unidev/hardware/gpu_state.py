@@ -19,6 +19,8 @@ class GpuState:
     """The driver's, which may differ from the framework's."""
     name: str | None
     uuid: str | None
+    cores: int | None = None
+    """CUDA's, of all multiprocessors together."""
     performance_state: str | None
     """``P0``, the fastest, to ``P12``."""
     sm_mhz: int | None
@@ -78,6 +80,7 @@ def _state(nvml: Any, index: int) -> GpuState | None:
         index=index,
         name=ask("nvmlDeviceGetName", then=text),
         uuid=ask("nvmlDeviceGetUUID", then=text),
+        cores=ask("nvmlDeviceGetNumGpuCores"),
         performance_state=ask("nvmlDeviceGetPerformanceState", then=lambda state: f"P{state}"),
         sm_mhz=ask("nvmlDeviceGetClockInfo", _SM),
         sm_most_mhz=ask("nvmlDeviceGetMaxClockInfo", _SM),

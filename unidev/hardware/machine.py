@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -154,6 +155,16 @@ def _distribution(root: Path) -> str | None:
         if line.startswith("ID="):
             return line.removeprefix("ID=").strip('"')
     return None
+
+
+def cpu_mhz(root: Path = _ROOT) -> int | None:
+    """The CPU's highest clock, or its clock of now; None where the system reports neither."""
+    most = _read(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").strip()
+    if most.isdecimal():
+        return int(most) // 1000
+    # A virtual machine has no governor of its own, and shows one clock.
+    lines = re.findall(r"^cpu MHz\s*: ([\d.]+)$", _read(root / "proc/cpuinfo"), re.MULTILINE)
+    return round(max(map(float, lines))) if lines else None
 
 
 def _read(path: Path) -> str:
