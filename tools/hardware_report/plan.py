@@ -110,7 +110,7 @@ def _examples() -> Iterator[Step]:
         ("jacobian", (), 1),
         ("cpu_or_gpu", (), 1),
         ("resnet", (), 1),
-        ("batch_size", (), 1),
+        ("batch_size", plots[1:], 1),
         ("many_machines", plots, 2),  # its workers, by default, on one machine
     ):
         yield Step(
