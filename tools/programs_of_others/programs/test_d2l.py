@@ -54,6 +54,7 @@ def _chapter(name: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     text = (CHAPTERS / name).read_text(encoding="utf-8")
     cells = re.findall(r"^#@tab (?:pytorch|all)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {}
+    torch.manual_seed(3)  # the chapter draws its weights
     assert any("def train(" in cell for cell in cells)
     for cell in cells:
         if not cell.startswith("train("):  # those train on the data set's own scale
@@ -104,7 +105,8 @@ def test_concise(monkeypatch: pytest.MonkeyPatch) -> None:
     for gpus in (1, 2):
         torch.manual_seed(3)
         with Losses() as found:
-            names["train"](copy.deepcopy(net), num_gpus=gpus, batch_size=BATCH, lr=0.1)
+            # The chapter's 0.1 diverges here for some weights, and differences of rounding grow.
+            names["train"](copy.deepcopy(net), num_gpus=gpus, batch_size=BATCH, lr=0.01)
         losses[gpus] = list(found)
     _compare(losses)
 
