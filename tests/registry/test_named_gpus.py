@@ -41,6 +41,7 @@ def test_what_is_requested_is_read_as_unidev_prints_it(text, number) -> None:
         ("UNIDEV_SIMULATE", "two", "Example: UNIDEV_SIMULATE=2."),
         ("UNIDEV_SIMULATE_AS", "cuda:0", "Example: UNIDEV_SIMULATE_AS=cuda."),
         ("UNIDEV_SIMULATE_LIKE", "the best", "Example: UNIDEV_SIMULATE_LIKE=H100."),
+        ("UNIDEV_SIMULATE_FIRST", "-1", "and it is '-1': unset it."),
         *(
             ("UNIDEV_SIMULATE_MEMORY", text, "Example: UNIDEV_SIMULATE_MEMORY=24GiB.")
             for text in ("24GB", "0", "24", "-1", "1.5", "GiB", "\u0662", "9" * 5000)

@@ -136,7 +136,7 @@ def backend_named(name: object) -> Backend:
     return load_backend(name)
 
 
-def _selectable(name: str) -> Backend:
+def _selectable(name: object) -> Backend:
     """``backend_named``, unless it is NumPy and cannot have the GPUs that are to be simulated.
 
     Its arrays go with every framework's tensors, so loading it beside another is no error.
@@ -144,10 +144,11 @@ def _selectable(name: str) -> Backend:
     Raises:
         SimulationError: it is; as for another framework that is loaded.
     """
-    if name == EMBEDDED and (gpus := simulation.simulated_gpus()) is not None:
+    gpus = simulation.simulated_gpus() if isinstance(name, str) and name == EMBEDDED else None
+    if gpus is not None:
         from unidev.registry.discovery import backend_spec
 
-        check_possible_for(backend_spec(name), gpus)
+        check_possible_for(backend_spec(EMBEDDED), gpus)
     return backend_named(name)
 
 

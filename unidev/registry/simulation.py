@@ -67,7 +67,7 @@ def gpus_in(environment: Mapping[str, str]) -> SimulatedGpus | None:
         name=_word(NAME, details.get(NAME), "a framework's name for GPUs", "cuda"),
         memory_bytes=memory_in(details[MEMORY]) if MEMORY in details else None,
         like=_word(MODEL, details.get(MODEL), "a model of GPU", "H100"),
-        first=int(environment.get(FIRST, "0")),
+        first=_first_in(environment.get(FIRST, "")),
     )
 
 
@@ -113,6 +113,16 @@ def _count_in(value: str) -> int:
     if not 0 <= number <= MOST:
         raise SimulationError(f"{VARIABLE}: " + out_of_range(shown(text), least=0))
     return number
+
+
+def _first_in(value: str) -> int:
+    text = value.strip() or "0"
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        return int(text)
+    raise SimulationError(
+        f"{FIRST}: unidev sets it in workers to a non-negative integer, and it is {shown(text)}: "
+        "unset it."
+    )
 
 
 def _word(variable: str, text: str | None, what: str, example: str) -> str | None:
