@@ -121,7 +121,7 @@ class Environment:
         self._do([sys.executable, "-m", "venv", str(self._venv)], "making the environment")
         pip = [str(self._venv / "bin" / "python"), "-m", "pip", "install", "--quiet"]
         self._do([*pip, *wanted[1:]], f"installing {len(wanted) - 1} packages and what they need")
-        trees = ["-e", str(ROOT), "-e", str(ROOT / "plugins" / "unidev-torch")]
+        trees = ["-e", f"{ROOT}[cli]", "-e", str(ROOT / "plugins" / "unidev-torch")]
         self._do([*pip, "--no-build-isolation", *trees], "installing unidev from this tree")
         stamp.write_text("\n".join(wanted))
 
