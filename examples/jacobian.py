@@ -32,6 +32,7 @@ from questions import (
     say_what_is_missing,
     seconds_or_none,
     time_text,
+    waited,
     write_json,
 )
 from train_digits import integer_from
@@ -142,13 +143,7 @@ def print_way(name, make, device, net):
     except unidev.UnsupportedOperation as error:
         print(f"  {name}: {error}")
         return {"seconds": None, "reason": str(error)}, None
-
-    def call():
-        kept = way()
-        unidev.synchronize(device)
-        return kept
-
-    seconds = None if device.is_simulated else measure(call).median_s
+    seconds = None if device.is_simulated else measure(waited(device, way)).median_s
     print(f"  {name}: {time_text(device, seconds)}", flush=True)
     if isinstance(found, list):
         found = np.concatenate([unidev.to_numpy(column) for column in found], axis=1)

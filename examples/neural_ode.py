@@ -27,6 +27,7 @@ from questions import (
     say_what_is_missing,
     seconds_or_none,
     time_text,
+    waited,
     write_json,
 )
 from train_digits import integer_from
@@ -49,14 +50,8 @@ def floor(device):
 
     def product_of(rows, column):
         X, y = unidev.rand(rows, device=device), unidev.rand(column, device=device)
-
-        def call():
-            kept = X @ y
-            unidev.synchronize(device)
-            return kept
-
         with device:
-            return measure(call).median_s
+            return measure(waited(device, lambda: X @ y)).median_s
 
     return [product_of(rows, column) for _, rows, column, _ in FLOOR]
 

@@ -77,6 +77,17 @@ def announce(what, seconds):
     print(f"{what}: about {seconds_text(seconds)}{long}; Ctrl-C keeps what there is", flush=True)
 
 
+def waited(device, work):
+    """A function that does ``work()``, and waits for the device; what it gave lives until then."""
+
+    def call():
+        kept = work()
+        unidev.synchronize(device)
+        return kept
+
+    return call
+
+
 def time_text(device, seconds):
     """The seconds, unless the device is simulated: then they would be the CPU's."""
     return "no time, simulated" if device.is_simulated else seconds_text(seconds)

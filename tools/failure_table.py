@@ -25,7 +25,7 @@ HELPERS = Path(__file__).parents[1] / "tests" / "helpers"
 sys.path.insert(0, str(HELPERS))
 
 # Of the tests, as the programs' functions are.
-from marked_processes import marked  # type: ignore[import-not-found]  # noqa: E402
+from marked_processes import end_marked, marked  # type: ignore[import-not-found]  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LIMIT_S = 5
 """What the user allows: the ``timeout`` of ``run``, ``UNIDEV_TORCHRUN_TIMEOUT``."""
 _PATIENCE_S = 180.0
+_WORKERS = 3
 _FAILED = 1
 """The worker that fails."""
 KINDS = {
@@ -50,14 +51,14 @@ KINDS = {
     "late": "does not come",
     "shape": "has another shape",
     "order": "has another order of known tensors",
-    "one is new": "has a tree that the others know",
+    "one is new": "has a new tree where worker 0 has a known one",
     "operation": "calls another operation",
     "root": "names another root",
     "weights": "lists other weights",
     "call": "calls another collective",
     "starter": "the program that started all is killed (SIGKILL)",
 }
-_DIFFERENCES = ("shape", "order", "one is new", "operation", "root", "weights", "call")
+DIFFERENCES = ("shape", "order", "one is new", "operation", "root", "weights", "call")
 RUN = """
 import sys, run_samples, unidev
 
@@ -130,7 +131,7 @@ def _started(
     is_run = launcher in ("processes", "ray")
     program = folder / "program.py"
     program.write_text(RUN if is_run else JOINED)
-    call = ["differing", kind] if kind in _DIFFERENCES else ["failing", kind]
+    call = ["differing", kind] if kind in DIFFERENCES else ["failing", kind]
     mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     before = {
         "torchrun": [
@@ -165,26 +166,14 @@ def _left(mark: str) -> int:
     while marked(mark) and time.monotonic() < until:
         time.sleep(0.1)
     found = marked(mark)
-    if found:  # they are no concern of the next program
-        for folder in Path("/proc").glob("[0-9]*"):
-            _end_if_marked(folder, mark)
+    end_marked(mark)  # they are no concern of the next program
     return len(found)
 
 
-def _end_if_marked(folder: Path, mark: str) -> None:
-    if int(folder.name) == os.getpid():
-        return
-    try:
-        if mark.encode() in (folder / "environ").read_bytes():
-            os.kill(int(folder.name), signal.SIGKILL)
-    except (OSError, ProcessLookupError):  # it has ended, or is another user's
-        return
-
-
 def _blamed(kind: str, launcher: str, text: str) -> str:
-    if kind in _DIFFERENCES:
-        named = len(re.findall(r"worker 0 .* but worker 1 ", text))
-        return "all" if named >= 3 or (named and text.count("worker 0") >= 3) else "-"
+    if kind in DIFFERENCES:
+        named = re.findall(r"worker 0 .*? but worker 1 ", text)
+        return "all" if len(named) == _WORKERS else "-"
     found = re.search(_BLAMED[launcher], text, re.MULTILINE)
     return "-" if found is None else next(filter(None, found.groups()))
 
@@ -235,6 +224,8 @@ def main() -> int:
         for launcher in launchers:
             endings.append(ending(kind, launcher))
             print(f"{launcher:10} {kind:14} {_cell(endings[-1])}", flush=True)
+            if endings[-1].seconds is None:
+                print(endings[-1].output[-3000:], file=sys.stderr)
     if options.markdown is not None:
         options.markdown.write_text(table(endings, launchers))
     return 1 if any(each.seconds is None for each in endings) else 0

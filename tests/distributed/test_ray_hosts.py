@@ -8,6 +8,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,9 +46,9 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, Host
     with ExitStack() as scope:
         found = scope.enter_context(two_hosts(folder))
         address = f"{found[0].address}:{PORT}"
-        # A socket of Ray's is in its folder, and a socket's path may have 107 characters.
-        short = Path(f"/tmp/unidev-hosts-{os.getpid()}")
-        scope.callback(subprocess.run, ["rm", "-rf", str(short)], check=True)
+        # A socket of Ray's is in its folder, and a socket's path may have 107 characters. A process
+        # of Ray's that is still ending may write there.
+        short = scope.enter_context(TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True))
         head = [f"--port={PORT}", "--head", "--include-dashboard=false", f"--temp-dir={short}"]
         for host, words in zip(found, (head, [f"--address={address}"]), strict=True):
             node = _node(host, *words, log=folder / f"{host.address}.log")
@@ -87,10 +88,10 @@ def _end(node: subprocess.Popen[bytes]) -> None:
         node.kill()
 
 
-def program(host: Host, *words: str) -> subprocess.Popen[str]:
+def program(host: Host, folder: Path, *words: str) -> subprocess.Popen[str]:
     address = f"{host.address}:{PORT}"
     path = os.pathsep.join(filter(None, sys.path))
-    file = Path(os.environ["TMPDIR"]) / "program_on_hosts.py"
+    file = folder / "program_on_hosts.py"
     file.write_text(PROGRAM % address)
     return subprocess.Popen(
         host.command(sys.executable, str(file), *words), env={**os.environ, "PYTHONPATH": path},
@@ -98,23 +99,18 @@ def program(host: Host, *words: str) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-
-
 def test_workers_of_two_hosts_and_a_link_that_is_cut(
     hosts: tuple[Host, Host], tmp_path: Path
 ) -> None:
     """In this order, on one cluster: starting it takes longer than both."""
     first, second = hosts
-    out, _ = program(first, "summed_on", "numpy").communicate(timeout=LIMIT_S)
+    out, _ = program(first, tmp_path, "summed_on", "numpy").communicate(timeout=LIMIT_S)
     assert {name for name in ("first", "second") if f"('{name}', [2.0, 2.0])" in out} == {
         "first", "second"
     }, out  # fmt: skip
 
     flag = tmp_path / "exchanged"
-    running = program(first, "until_the_link_is_cut", str(flag))
+    running = program(first, tmp_path, "until_the_link_is_cut", str(flag))
     until = time.monotonic() + LIMIT_S
     while not flag.exists():
         assert running.poll() is None, running.communicate()[0]

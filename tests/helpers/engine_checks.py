@@ -13,7 +13,10 @@ import unidev
 from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
+
+    from two_hosts import Host
 
 
 class Found(NamedTuple):
@@ -34,6 +37,7 @@ def check_engine(
     device: str = "cpu",
     *,
     has_folder: bool = True,
+    hosts: Sequence[Host] = (),
     **environment: str,
 ) -> Found:
     """Exact values of all that it carries, the same bits on all ranks; ``leave`` does not wait.
@@ -41,8 +45,9 @@ def check_engine(
     Many exchanges one after another, of sizes that come again, do not mix.
     """
     with started(
-        backend, "everything", size, folder, device=device, has_folder=has_folder, **environment
-    ) as run:
+        backend, "everything", size, folder, device=device, has_folder=has_folder, hosts=hosts,
+        **environment,
+    ) as run:  # fmt: skip
         run.wait_for(0)
         assert [each.poll() for each in run.workers[1:]] == [None] * (size - 1), run.output()
         helpers = [addresses(each.pid) for each in run.helpers]
@@ -58,18 +63,9 @@ def check_engine(
 
 
 def check_two_hosts(backend: str, folder: Path) -> None:
-    """Workers of two hosts whose names resolve to loopback exchange; values and bits are right."""
-    with (
-        two_hosts(folder) as hosts,
-        started(
-            backend, "everything", 2, folder, has_folder=False, hosts=hosts, UNIDEV_SIMULATE="0"
-        ) as run,
-    ):
-        run.wait_for(0)
-        (folder / "go").touch()
-        found = run.answers()
-    assert not any(each["wrong"] for each in found), found[0]["wrong"][:9]
-    assert found[0]["digests"] == found[1]["digests"]
+    """``check_engine`` between two hosts whose names resolve to loopback."""
+    with two_hosts(folder) as hosts:
+        check_engine(backend, 2, folder, has_folder=False, hosts=hosts, UNIDEV_SIMULATE="0")
 
 
 def addresses(pid: int) -> set[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 
 LIMIT_S = 90.0
@@ -20,11 +22,25 @@ def all_gone(value: str) -> bool:
 
 def marked(value: str) -> list[str]:
     """The command lines of the other living processes with that mark."""
-    folders = (folder for folder in Path("/proc").glob("[0-9]*") if int(folder.name) != os.getpid())
-    return [command for folder in folders if (command := command_if_marked(folder, value))]
+    return list(_found(value).values())
 
 
-def command_if_marked(folder: Path, value: str) -> str:
+def end_marked(value: str) -> None:
+    """Kill them."""
+    for pid in _found(value):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _found(value: str) -> dict[int, str]:
+    """Their command lines, by number."""
+    folders = {int(folder.name): folder for folder in Path("/proc").glob("[0-9]*")}
+    del folders[os.getpid()]
+    commands = {pid: _command_if_marked(folder, value) for pid, folder in folders.items()}
+    return {pid: command for pid, command in commands.items() if command}
+
+
+def _command_if_marked(folder: Path, value: str) -> str:
     try:
         if value.encode() in (folder / "environ").read_bytes():
             return (folder / "cmdline").read_text(errors="replace")  # empty for a zombie

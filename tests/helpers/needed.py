@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from importlib.util import find_spec
+from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -17,7 +21,21 @@ def need(group: str, *modules: str, install: str) -> None:
     missing = [name for name in modules if find_spec(name.partition(".")[0]) is None]
     if not missing:
         return
-    reason = f"not installed: {', '.join(missing)} ({install})"
+    _leave_out(group, f"not installed: {', '.join(missing)} ({install})")
+
+
+def need_program(group: str, name: str, *, install: str) -> str:
+    """The path of a program, beside this interpreter or on PATH; without it as ``need``."""
+    __tracebackhide__ = True
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    found = shutil.which(name, path=path)
+    if found is None:
+        _leave_out(group, f"not installed: {name} ({install})")
+    return found
+
+
+def _leave_out(group: str, reason: str) -> NoReturn:
+    __tracebackhide__ = True
     if f"{group.upper()}_REQUIRED" in os.environ:
         pytest.fail(reason, pytrace=False)
     pytest.skip(reason, allow_module_level=True)

@@ -81,11 +81,9 @@ def wrong_exception(backend: Any) -> None:
 @mutant("errors.message_names_device_backend_remedy")
 def message_says_nothing(backend: Any) -> None:
     """Which device, of what, and what now, is left to guess: CUDA's "invalid device ordinal"."""
-    from unidev.devices import finding as devices
+    from unidev.devices.messages import not_available
 
-    in_place_of(devices._not_available)(
-        lambda device, backend: "CUDA error: invalid device ordinal"
-    )
+    in_place_of(not_available)(lambda device, there, backend: "CUDA error: invalid device ordinal")
 
 
 @mutant("errors.foreign_tensor")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from unidev.calls.boundary import errors_of
 from unidev.contract.device import MOST_INDEX, Device, registry
+from unidev.devices.messages import listed, not_a_device, not_available
 from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
 from unidev.registry.loading import backend_of_namespace, load_backend
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
-from unidev.registry.simulation import MOST, VARIABLE
 from unidev.support.arguments import non_negative_integer
-from unidev.support.wording import kind_of, shown
+from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -37,9 +37,6 @@ if TYPE_CHECKING:
 
     To a type checker, the object of a framework that has no types is ``Any``, which is accepted.
     """
-
-note = ""
-"""Why there are no other GPUs, for messages: a worker sees its own only."""
 
 KINDS = ("cpu", "gpu")
 """Understood by every backend, whatever devices it has."""
@@ -279,7 +276,9 @@ def check_device(device: Device) -> None:
     backend = load_backend(device.backend)
     known = device.kind in backend.kinds
     if not known or not 0 <= device.index < backend.device_count(device.kind):
-        raise DeviceNotFoundError(_not_available(device, backend), spec=str(device))
+        raise DeviceNotFoundError(
+            not_available(device, devices_of(backend), backend), spec=str(device)
+        )
 
 
 def _gpus(backend: Backend) -> list[Device]:
@@ -325,7 +324,7 @@ def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
     native = backend.parse_native(spec)
     if native is None:
         _refuse_foreign(spec, backend)
-        raise DeviceSpecError(_not_a_device(spec, backend), spec=spec)
+        raise DeviceSpecError(not_a_device(spec, devices_of(backend)), spec=spec)
     return native[0], _checked_index(native[1])
 
 
@@ -334,7 +333,7 @@ def _refuse_foreign(spec: object, backend: Backend) -> None:
     if owner is not None and owner is not backend and owner.parse_native(spec) is not None:
         raise BackendMismatchError(
             f"{shown(spec)} is a device of the {owner.name} backend. Pass a device of "
-            f"{backend.name}: {_listed(backend)}.",
+            f"{backend.name}: {listed(devices_of(backend))}.",
             backend=owner.name,
         )
 
@@ -353,37 +352,6 @@ def _checked_index(index: object) -> int:
             spec=index,
         )
     return number
-
-
-def _not_a_device(spec: object, backend: Backend) -> str:
-    kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"
-    return (
-        f"{shown(spec)}{kind} does not specify a device of the {backend.name} backend. Its "
-        f"devices: {_listed(backend)}; in the framework's own spelling: "
-        f"{', '.join(device.native_name for device in devices_of(backend))}."
-    )
-
-
-def _not_available(device: Device, backend: Backend) -> str:
-    from unidev.contract.backend import Unsupported
-
-    message = f"{device} is not available: the {backend.name} backend has {_listed(backend)}."
-    if device.kind == "gpu" and note:
-        message += f" {note}"
-    elif device.kind == "gpu":
-        message += f" try_gpu({device.index}) falls back to the CPU"
-        if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
-            message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
-        message += "."
-        if not backend.device_count("gpu"):
-            from unidev.doctor.brief import why_no_gpu
-
-            message += f" {why_no_gpu(backend)}"
-    return message
-
-
-def _listed(backend: Backend) -> str:
-    return ", ".join(str(device) for device in devices_of(backend))
 
 
 def _hardware_name(device: Device) -> str:

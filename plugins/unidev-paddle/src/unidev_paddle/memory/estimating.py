@@ -37,9 +37,8 @@ class PaddleEstimator(Estimator):
         made = _made(leaves, shapes)
         copies = _copied(arguments, made)
         copied = [made.get(id(each), each) for each in leaves]
-        with track_memory(
-            device
-        ) as tracked:  # Paddle's counter is also that of the user's trackers
+        # Paddle's one counter is also that of the user's trackers, which this one takes care of.
+        with track_memory(device) as tracked:
             for _ in range(2):
                 step(*copies)
             self.backend.synchronize(device)

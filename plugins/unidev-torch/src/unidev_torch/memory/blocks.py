@@ -192,13 +192,9 @@ class Blocks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _value(self, x: torch.Tensor) -> bool | int | float:
         """What a program reads: 1, a number by which it can divide, or that nothing is infinite."""
         value = 0 if x in self._false else 1
-        return (
-            bool(value)
-            if x.dtype is torch.bool
-            else float(value)
-            if x.is_floating_point()
-            else value
-        )
+        if x.dtype is torch.bool:
+            return bool(value)
+        return float(value) if x.is_floating_point() else value
 
 
 def _up_to(number: int, unit: int) -> int:

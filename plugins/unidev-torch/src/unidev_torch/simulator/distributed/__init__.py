@@ -49,7 +49,7 @@ def finish() -> None:
 def add_simccl(first: int) -> None:
     """Give ``torch.distributed`` the backend ``simccl``, the default one of ``sim``.
 
-    ``first`` is the number of ``sim:0`` on its host.
+    ``first`` is the number of ``sim:0`` among the simulated GPUs of all workers.
     """
     import torch.distributed
 

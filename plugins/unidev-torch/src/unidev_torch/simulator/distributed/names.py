@@ -33,7 +33,7 @@ SIM = Names("sim", "PrivateUse1", "simccl", "CUSTOM")
 
 _current = CUDA
 first = 0
-"""The number of ``sim:0`` among the simulated GPUs of all workers on this host."""
+"""The number of ``sim:0`` among the simulated GPUs of all workers."""
 
 
 def current() -> Names:
