@@ -49,6 +49,11 @@ def test_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (found.host, found.port) == ("10.0.0.1", 29500)
 
 
+def test_a_process_that_is_meant_to_be_alone_joins_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    started(monkeypatch, TORCHRUN, **{LAUNCHER: "none"})
+    assert given_place() is None
+
+
 def test_variables_of_torchruns_that_are_empty_are_not_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -67,7 +67,7 @@ def given_place() -> Place | None:
         place = _of_mpirun()
     elif chosen == "slurm":
         place = _of_srun()
-    elif all(os.environ.get(name) for name in _TORCHRUN) and _number("WORLD_SIZE", 0) > 1:
+    elif not chosen and all(map(os.environ.get, _TORCHRUN)) and _number("WORLD_SIZE", 0) > 1:
         place = _of_torchrun()
     else:
         return None
