@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from unidev.contract.optional import Unsupported
 from unidev.registry.simulation import MOST, VARIABLE
 from unidev.support.wording import kind_of, shown
 
@@ -24,6 +23,8 @@ def not_available(device: Device, there: Sequence[Device], backend: Backend) -> 
         return message
     if note:
         return f"{message} {note}"
+    from unidev.contract.optional import Unsupported  # not above: it needs typing
+
     message += f" try_gpu({device.index}) falls back to the CPU"
     if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
         message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
