@@ -119,12 +119,21 @@ def test_the_core_names_each_python_from_the_oldest_to_the_newest_that_is_tested
     assert metadata["Requires-Python"] == f">=3.{tested[1]}"
 
 
-def test_the_sdist_of_the_core_has_no_tests_that_lack_what_they_need(
+def test_the_sdist_of_the_core_builds_the_wheel_and_has_the_pages(
     distributions: list[tuple[Path, Path]],
 ) -> None:
     with tarfile.open(distributions[0][0]) as packed:
         folders = {name.split("/")[1] for name in packed.getnames()}
     assert {"unidev", "unidev_pytest", "docs", "pyproject.toml", "hatch_build.py"} <= folders
+
+
+@pytest.mark.parametrize("number", PROJECTS)
+def test_no_sdist_has_tests_that_lack_what_they_need(
+    distributions: list[tuple[Path, Path]], number: int
+) -> None:
+    with tarfile.open(distributions[number][0]) as packed:
+        folders = {name.split("/")[1] for name in packed.getnames()}
+    assert "README.md" in folders
     assert not {"tests", "tools"} & folders
 
 
