@@ -11,12 +11,11 @@ An sdist of a plugin has no such file: its ``PKG-INFO`` has the results, and its
 
 from __future__ import annotations
 
-import posixpath
-import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hatch_fancy_pypi_readme import hooks  # hatchling expects one hook among the names here
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 if sys.version_info >= (3, 11):
@@ -28,14 +27,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROOT = Path(__file__).resolve().parent
-_CODE_OR_LINK = re.compile(
-    r"^(?P<fence> *(?P<marks>`{3,}|~{3,})).*?^ *(?P=marks)"  # a fenced block
-    r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)"
-    r"|(?P<before>\]\(<?|^ {0,3}\[[^\]\n]+\]: *<?)(?P<target>[^\s)>]+)",
-    re.DOTALL | re.MULTILINE,
-)
-_HAS_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-_IMAGES = (".png", ".svg", ".gif", ".jpg", ".jpeg", ".webp")
 
 
 class Metadata(MetadataHookInterface):
@@ -45,14 +36,9 @@ class Metadata(MetadataHookInterface):
         """Change ``metadata``, the table ``project``, in place."""
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         folder = Path(self.root).resolve()
-        readme = folder / "README.md"
-        text = with_full_addresses(
-            readme.read_text(encoding="utf-8"),
-            page=readme.relative_to(ROOT).as_posix(),
-            repository=project["urls"]["Repository"],
-            ref=f"v{metadata['version']}",
-        )
-        metadata["readme"] = {"content-type": "text/markdown", "text": text}
+        # Not in each pyproject.toml, since the address stands in one.
+        readme = description(folder / "README.md", project["urls"]["Repository"])
+        hooks.FancyReadmeMetadataHook(self.root, readme).update(metadata)
         if folder != ROOT:
             metadata["urls"] = project["urls"]
             metadata["authors"] = project["authors"]
@@ -60,25 +46,20 @@ class Metadata(MetadataHookInterface):
             metadata["dependencies"] = [*self.config.get("dependencies", ()), core]
 
 
-def with_full_addresses(text: str, *, page: str, repository: str, ref: str) -> str:
-    """``text``, the Markdown of ``page``, with links into ``repository`` as of ``ref``.
+def description(readme: Path, repository: str) -> dict[str, Any]:
+    """The settings of hatch-fancy-pypi-readme: links lead to the tag of the version.
 
-    ``page`` is a path in the repository, to which the links in ``text`` are relative. Code, and
-    links that have a full address already, stay as they are.
-
-    Raises:
-        ValueError: a link leaves the repository.
+    A link starts at the repository's root, as ``docs/x.md`` in the core's README and
+    ``../../docs/x.md`` in a plugin's. ``tests/distributions/test_metadata.py`` checks that each
+    link of the result leads somewhere, and that no code has changed.
     """
-
-    def replaced(match: re.Match[str]) -> str:
-        target = match["target"]
-        if target is None or _HAS_SCHEME.match(target):
-            return match[0]
-        path, mark, anchor = target.partition("#")
-        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), path)) if path else page
-        if path.startswith(".."):
-            raise ValueError(f"{page} links to {target}, which is not in the repository")
-        kind = "raw" if path.endswith(_IMAGES) else "blob"
-        return f"{match['before']}{repository}/{kind}/{ref}/{path}{mark}{anchor}"
-
-    return _CODE_OR_LINK.sub(replaced, text)
+    return {
+        "content-type": "text/markdown",
+        "fragments": [{"path": str(readme)}],
+        "substitutions": [
+            {
+                "pattern": r"\]\((?!https://)(?:\.\./\.\./)?([^)]+)\)",
+                "replacement": rf"]({repository}/blob/v$HFPR_VERSION/\1)",
+            }
+        ],
+    }

@@ -56,7 +56,9 @@ OLDEST, NEWEST = "3.10", "3.13"
 """The oldest Python that is supported, and the newest that the core is tested on here."""
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
-PROJECT = nox.project.load_toml("pyproject.toml")["project"]
+SETTINGS = nox.project.load_toml("pyproject.toml")
+PROJECT = SETTINGS["project"]
+BUILD = [*SETTINGS["build-system"]["requires"], "editables"]
 EXTRAS = PROJECT["optional-dependencies"]
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 COSMIC_RAY = "cosmic-ray==8.7.0"  # another version has other operators, and so another sample
@@ -97,9 +99,9 @@ def install(
     """Install the core, and plugins with their frameworks, from this checkout."""
     frameworks = [requirement for name in names for requirement in versions[name]]
     plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
-    # One build backend for all, not a fresh one for each; a test builds the wheel with it, too.
+    # One build backend for all, not a fresh one for each; a test builds the wheels with it, too.
     # Python compiles the modules that are imported, which are few of those installed.
-    session.install("hatchling>=1.25", "editables", "pip")
+    session.install(*BUILD, "build>=1.2", "pip")
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
         "pytest-timeout>=2.3", "pytest-xdist>=3.6", "jsonschema>=4.20", "markdown-it-py>=3",

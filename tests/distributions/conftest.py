@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from build_distributions import build_all
+from build_distributions import build_all, project_folders
 from filelock import FileLock
 
 LIMIT_S = 600
@@ -50,16 +50,21 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def distributions(shared: Path) -> list[tuple[Path, Path]]:
     """Sdist and wheel of the core, then of each plugin: built from this checkout."""
-    assert importlib.util.find_spec("hatchling"), "the distributions are built with hatchling"
+    for module in ("build", "hatchling", "hatch_fancy_pypi_readme"):
+        assert importlib.util.find_spec(module), f"the distributions are built with {module}"
     target = shared / "distributions"
     with FileLock(shared / "distributions.lock"):
         if not target.exists():
-            built = build_all(shared / "building")
-            names = "\n".join(f"{sdist.name} {wheel.name}" for sdist, wheel in built)
-            (shared / "building" / "built.txt").write_text(names, encoding="utf-8")
+            build_all(shared / "building")
             (shared / "building").rename(target)
-    lines = (target / "built.txt").read_text(encoding="utf-8").splitlines()
-    return [(target / line.split()[0], target / line.split()[1]) for line in lines]
+    plugins = [folder.name.replace("-", "_") for folder in project_folders()[1:]]
+    return [_pair(target, name) for name in ("unidev_core", *plugins)]
+
+
+def _pair(folder: Path, name: str) -> tuple[Path, Path]:
+    (sdist,) = folder.glob(f"{name}-*.tar.gz")
+    (wheel,) = folder.glob(f"{name}-*.whl")
+    return sdist, wheel
 
 
 @pytest.fixture(scope="session")

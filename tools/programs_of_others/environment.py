@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 PROGRAMS = Path(__file__).with_name("programs")
 TORCH = "torch==2.13.0"
-TOOLS = ("hatchling>=1.25", "editables", "pytest>=8", "pytest-timeout>=2.3")
+TOOLS = (
+    "hatchling>=1.25", "hatch-fancy-pypi-readme>=24.1", "editables", "pytest>=8",
+    "pytest-timeout>=2.3",
+)  # fmt: skip
 
 MEMORY = ("--memory", "4GiB")
 """Of each GPU. Accelerate's tests fill 90 % of the free memory: without a limit, of the host's."""
