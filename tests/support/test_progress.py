@@ -1,5 +1,6 @@
 """Progress on stderr: only of what takes long, in whole lines, by a thread that ends."""
 
+import contextlib
 import io
 import os
 import pty
@@ -96,40 +97,60 @@ def test_a_log_gets_a_line_every_ten_seconds(monkeypatch, capsys):
     assert printed == "unidev: saving x: 0 s\n"
 
 
-def test_a_terminal_has_one_line_that_is_updated_and_goes(tmp_path):
-    program = """
-        from unidev.support import progress as module
-        import time
-        module.BEAT_S = 0.05
-        with module.progress("saving " + "x" * 200) as step:
-            time.sleep(0.5)
-            step("another")
-            time.sleep(0.5)
-        """
+def in_a_terminal(program, *arguments, until, **environment):
+    """What ``program`` writes to 80 columns; each text of ``until`` is answered with a line."""
     leader, follower = pty.openpty()
-    os.set_inheritable(follower, True)
     process = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stderr=follower, stdout=follower
-    )
+        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        stdin=subprocess.PIPE, stdout=follower, stderr=follower,
+        env={**os.environ, "COLUMNS": "80", **environment},
+    )  # fmt: skip
     os.close(follower)
     printed = b""
-    while True:
-        try:
-            chunk = os.read(leader, 4096)
-        except OSError:  # Linux's word for the end of a terminal
-            break
-        if not chunk:
-            break
-        printed += chunk
+    waiting = list(until)
+    with contextlib.suppress(OSError):  # Linux's word for the end of a terminal
+        while chunk := os.read(leader, 4096):
+            printed += chunk
+            if waiting and waiting[0].encode() in printed:
+                waiting.pop(0)
+                process.stdin.write(b"\n")
+                process.stdin.flush()
     os.close(leader)
+    process.stdin.close()
     assert process.wait() == 0
-    *updates, last = printed.decode().split("\r\x1b[K")[1:]
-    assert last == ""
-    assert updates[0].startswith("unidev: saving xxx")
-    assert updates[0].endswith(": 0 s")
-    assert "unidev: another: 1 s" in updates or "unidev: another: 0 s" in updates
-    assert b"\n" not in printed
-    assert max(map(len, updates)) < 200
+    return printed.decode()
+
+
+IN_TWO_STEPS = """
+    import sys
+    if "without rich" in sys.argv:
+        sys.modules["rich"] = None
+    from unidev.support import progress as module
+    module.BEAT_S = module.LINE_S = module.FRAME_S = 0.05
+    with module.progress("saving " + "x" * 200) as step:
+        sys.stdin.readline()
+        step("another [bold]")
+        sys.stdin.readline()
+    """
+
+
+def test_a_terminal_has_one_line_that_is_updated_and_goes():
+    printed = in_a_terminal(IN_TWO_STEPS, until=["saving", "another"], TERM="xterm")
+    plain = re.sub(r"\x1b\[[\d;]*m", "", printed)
+    *updates, last = re.split(r"\r\x1b\[2K|\x1b\[\?25l", plain)[1:]
+    assert re.fullmatch(r". unidev: saving x+… \d+ s", updates[0])
+    assert re.match(r". unidev: another \[bold\] +\d+ s", last)
+    assert max(map(len, updates)) <= 80
+    assert "\n" not in "".join(updates)
+    assert last.endswith("\r\n\x1b[?25h\r\x1b[1A\x1b[2K")  # the cursor is back, the line is empty
+
+
+@pytest.mark.parametrize(("terminal", "arguments"), [("xterm", ["without rich"]), ("dumb", [])])
+def test_a_terminal_without_rich_and_one_that_cannot_update_have_lines(terminal, arguments):
+    printed = in_a_terminal(IN_TWO_STEPS, *arguments, until=["saving", "another"], TERM=terminal)
+    assert re.fullmatch(
+        r"(unidev: saving x+: \d+ s\r\n)+(unidev: another \[bold\]: \d+ s\r\n)+", printed
+    )
 
 
 def test_a_build_is_seen_past_pytests_capture(tmp_path):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from unidev.support.wording import one_line, seconds_text
@@ -15,8 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TextIO
 
+    from rich.progress import Progress
+
 BEAT_S = 2.0
-"""The first report, and in a terminal each one after it."""
+"""The first report."""
+FRAME_S = 0.2
+"""In a terminal, each update after it."""
 LINE_S = 10.0
 """Where there is no terminal, each report after the first is a line of its own."""
 
@@ -25,9 +29,9 @@ LINE_S = 10.0
 def progress(title: str, *, beyond_capture: bool = False) -> Iterator[Callable[[str], None]]:
     """Report that ``title`` is still running, and at the end how long it took.
 
-    Prints nothing if the block takes less than two seconds. In a terminal one line is updated every
-    two seconds; a pipe or a log gets a line every ten. The thread that prints ends with the block,
-    also after an exception or Ctrl-C.
+    Prints nothing if the block takes less than two seconds. In a terminal one line is updated,
+    where rich is installed; a pipe or a log gets a line every ten seconds. The thread that prints
+    ends with the block, also after an exception or Ctrl-C.
 
     With ``beyond_capture`` a user of pytest sees it, too, although pytest keeps what tests print.
 
@@ -62,20 +66,34 @@ class _Reporter(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        wait_s = BEAT_S
-        while not self._ended.wait(wait_s):
-            state = f"{self.seconds():.0f} s"
-            columns = _columns(self._stderr())
-            if columns is None:
-                self.write_line(state)
-                wait_s = LINE_S
-            else:
-                text = f"unidev: {one_line(self.step)}: {state}"
-                # A line that wraps could not be replaced by the next one.
-                self._write(f"\r\x1b[K{_shortened(text, columns - 1)}")
-                self._is_line_open = True
-        if self._is_line_open:
-            self._write("\r\x1b[K")
+        if self._ended.wait(BEAT_S):
+            return
+        terminal = _terminal(self._stderr())
+        if terminal is None:
+            self._report_in_lines()
+        else:
+            self.has_reported = True
+            # Work must not fail because the program has closed its stderr, or its reader is gone.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                self._report_in_place(terminal)
+
+    def _report_in_lines(self) -> None:
+        self.write_line(self._elapsed())
+        while not self._ended.wait(LINE_S):
+            self.write_line(self._elapsed())
+
+    def _report_in_place(self, terminal: Progress) -> None:
+        task = terminal.add_task(self._line(), elapsed=self._elapsed())
+        with terminal:
+            while not self._ended.wait(FRAME_S):
+                terminal.update(task, description=self._line(), elapsed=self._elapsed())
+                terminal.refresh()
+
+    def _line(self) -> str:
+        return f"unidev: {one_line(self.step)}"
+
+    def _elapsed(self) -> str:
+        return f"{self.seconds():.0f} s"
 
     def seconds(self) -> float:
         return time.monotonic() - self._began
@@ -84,15 +102,11 @@ class _Reporter(threading.Thread):
         self.step = step
 
     def write_line(self, state: str) -> None:
-        self._write(f"unidev: {one_line(self.step)}: {state}\n")
-
-    def _write(self, text: str) -> None:
         self.has_reported = True
-        # Work must not fail because the program has closed its stderr, or its reader is gone.
         stream = self._stderr()
         if stream is not None:
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                stream.write(text)
+            with contextlib.suppress(OSError, ValueError, AttributeError):  # as above
+                stream.write(f"{self._line()}: {state}\n")
                 stream.flush()
 
     def end(self) -> None:
@@ -109,19 +123,24 @@ def _stderr(*, beyond_capture: bool) -> Callable[[], TextIO | None]:
     return lambda: kept() or sys.stderr
 
 
-def _columns(stream: TextIO | None) -> int | None:
-    """The width of the terminal; None where the stream is none."""
+def _terminal(stream: TextIO | None) -> Progress | None:
+    """One line of ``stream`` that is updated in place; None where that is not possible."""
     try:
-        if stream is None or not stream.isatty():
+        if stream is None or not stream.isatty() or find_spec("rich") is None:
             return None
-        return os.get_terminal_size(stream.fileno()).columns or 80  # 0: it does not say
     except (OSError, ValueError, AttributeError):  # closed, or not a file
         return None
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn
+    from rich.table import Column
 
-
-def _shortened(text: str, most: int) -> str:
-    """``text`` with its middle left out where it is longer; the end has the seconds."""
-    if len(text) <= most:
-        return text
-    end = min(most // 2, 20)
-    return f"{text[: most - end - 1]}…{text[-end:]}"
+    console = Console(file=stream)
+    if not console.is_terminal or console.is_dumb_terminal:
+        return None
+    # The seconds stay visible beside a long step, which must not wrap: it could not be replaced.
+    step = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+    return Progress(
+        SpinnerColumn(), TextColumn("{task.description}", markup=False, table_column=step),
+        TextColumn("{task.fields[elapsed]}"), console=console, expand=True, transient=True,
+        auto_refresh=False, redirect_stdout=False, redirect_stderr=False,
+    )  # fmt: skip
