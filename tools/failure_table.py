@@ -6,9 +6,7 @@ installed; ``--launchers processes,torchrun`` for some, ``--draw 3`` for so many
 
 from __future__ import annotations
 
-import argparse
 import os
-import random
 import re
 import shutil
 import signal
@@ -19,16 +17,14 @@ import time
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+from measured_table import MeasuredTable
 
 HELPERS = Path(__file__).parents[1] / "tests" / "helpers"
 sys.path.insert(0, str(HELPERS))
 
 # Of the tests, as the programs' functions are.
 from marked_processes import end_marked, marked  # type: ignore[import-not-found]  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 LIMIT_S = 5
 """What the user allows: the ``timeout`` of ``run``, ``UNIDEV_TORCHRUN_TIMEOUT``."""
@@ -84,7 +80,7 @@ _BLAMED = {
     "torchrun": r"Root Cause[\s\S]*?rank +: (\d+)",
     "mpirun": r"Process name: \[.*,(\d+)\]|process rank (\d+) with PID",
 }
-LAUNCHERS = tuple(_BLAMED)
+TABLE = MeasuredTable(f"worker {_FAILED}", "kinds", KINDS, "launchers", tuple(_BLAMED))
 
 
 @dataclass(frozen=True)
@@ -178,24 +174,6 @@ def _blamed(kind: str, launcher: str, text: str) -> str:
     return "-" if found is None else next(filter(None, found.groups()))
 
 
-def drawn(count: int | None, seed: int) -> list[str]:
-    """The kinds of failure to try: all, or ``count`` of them."""
-    return [*KINDS] if count is None else random.Random(seed).sample([*KINDS], count)
-
-
-def table(endings: Sequence[Ending], launchers: Sequence[str]) -> str:
-    """The rows in Markdown: seconds from the failure to the end, who was blamed, what was left."""
-    found = {(each.kind, each.launcher): each for each in endings}
-    lines = [
-        f"| worker {_FAILED} | " + " | ".join(launchers) + " |",
-        "|---" * (1 + len(launchers)) + "|",
-    ]
-    for kind in dict.fromkeys(each.kind for each in endings):
-        cells = [_cell(found[kind, launcher]) for launcher in launchers]
-        lines.append(f"| {KINDS[kind]} | " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
-
-
 def _cell(one: Ending) -> str:
     if one.seconds is None:
         return "did not come to that, or did not end"
@@ -206,28 +184,17 @@ def _cell(one: Ending) -> str:
 
 def main() -> int:
     """Print one line a program, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--launchers", default=",".join(LAUNCHERS))
-    parser.add_argument("--kinds", default="", help="some kinds of failure: raises,killed")
-    parser.add_argument("--draw", type=int, metavar="N", help="only so many kinds of failure")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--markdown", type=Path, metavar="FILE")
-    options = parser.parse_args()
-    launchers = options.launchers.split(",")
-    kinds = options.kinds.split(",") if options.kinds else drawn(options.draw, options.seed)
-    for given, known in ((launchers, LAUNCHERS), (kinds, KINDS)):
-        for each in given:
-            if each not in known:
-                parser.error(f"{each!r} is none of {', '.join(known)}")
+    options = TABLE.parsed(TABLE.parser(__doc__))
     endings = []
-    for kind in kinds:
-        for launcher in launchers:
+    for kind in options.kinds:
+        for launcher in options.launchers:
             endings.append(ending(kind, launcher))
             print(f"{launcher:10} {kind:14} {_cell(endings[-1])}", flush=True)
             if endings[-1].seconds is None:
                 print(endings[-1].output[-3000:], file=sys.stderr)
     if options.markdown is not None:
-        options.markdown.write_text(table(endings, launchers))
+        cells = {(each.kind, each.launcher): _cell(each) for each in endings}
+        options.markdown.write_text(TABLE.markdown(cells))
     return 1 if any(each.seconds is None for each in endings) else 0
 
 

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import zlib
 from pathlib import Path
 
 import pytest
 from needed import need_program
+from session_seed import session_seed
 
 TOOLS = Path(__file__).parents[3] / "tools"
 sys.path.insert(0, str(TOOLS))
 
-from failure_table import DIFFERENCES, drawn, ending  # noqa: E402  a program, not a package
+from failure_table import DIFFERENCES, TABLE, ending  # noqa: E402  a program, not a package
 
-# Of one run of the tests: the processes of pytest-xdist must draw the same.
-RUN = os.environ.get("PYTEST_XDIST_TESTRUNUID", str(os.getpid()))
-SEED = int(os.environ.get("FAILURES_SEED", zlib.crc32(RUN.encode()) % 1000))
+SEED = session_seed("FAILURES_SEED")
 
 
 @pytest.mark.parametrize("launcher", ["processes", "torchrun", "mpirun"])
-@pytest.mark.parametrize("kind", drawn(3, SEED))
+@pytest.mark.parametrize("kind", TABLE.drawn(3, SEED))
 def test_a_drawn_failure_ends(kind: str, launcher: str) -> None:
     """By ``run``, with the right worker named and nothing left; by another, it ends at least."""
     if launcher == "mpirun":
