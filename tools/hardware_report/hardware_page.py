@@ -26,8 +26,8 @@ Nothing: no report of a real GPU has been committed. What unidev promises for GP
 frameworks' sources, from simulated devices, and from PyTorch's CUDA build on a stand-in for CUDA
 whose kernels do nothing.
 
-To add a report, on a machine with a GPU, unidev's dependencies, pytest, hypothesis and one
-framework:
+To add a report, you need a machine with a GPU, on which unidev's dependencies, pytest, hypothesis
+and one framework are installed:
 
 ```sh
 python tools/gpu_report.py out --backend torch      # continues where it stopped
