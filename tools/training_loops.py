@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
     Batch = tuple[Any, Any]
     Values = list[Array]
-    """The parameters and the losses of all steps; or an accuracy and the outputs of all rows."""
+    """Parameters, losses of all steps and outputs of all rows; or an accuracy and outputs."""
 
 MOST_WORKERS = 4
 _FEATURES, _HIDDEN, _CLASSES = 4, 8, 3
 _BATCH = 12
 """Rows of a batch: the same number for each of 1 to 4 workers."""
 _LEFT = 2
-"""Rows of the last batch: three workers read one of them twice, four read both twice."""
+"""Rows of the last batch: fewer than three or four workers, each of which has one all the same."""
 _ROWS = 3 * _BATCH + _LEFT
 _EPOCHS = 2
 _RATE = 0.3
@@ -66,23 +66,23 @@ def in_one_process(kinds: Sequence[str], seed: int, workers: int) -> dict[str, l
     """For each kind of loop the values at its beginning, and at its end in one process."""
     found = {}
     for kind in kinds:
-        net, data = _net(), drawn_data(seed)
-        begun = _parameters(net)
+        data = drawn_data(seed)
         if kind == EVALUATION:
-            found[kind] = [[], _evaluated_whole(net, data)]
+            found[kind] = [[], _evaluated_whole(_net(), data)]
             continue
-        losses = []
-        for batch in LOOPS[kind].whole(data, workers):
+        loop, losses = LOOPS[kind], []
+        net = _net()
+        begun = _parameters(net)
+        for batch in loop.whole(data, workers):
             loss, gradients = unidev.value_and_grad(_loss)(net, *_placed(batch))
             unidev.sgd(net, gradients, lr=_RATE)
             losses.append(unidev.to_numpy(loss).item())
-        found[kind] = [begun, [*_parameters(net), np.array(losses)]]
+        found[kind] = [begun, _ended(net, losses, data)]
     return found
 
 
 def _evaluated_whole(net: Any, data: Data) -> Values:
-    with unidev.group().device:
-        outputs = unidev.to_numpy(net(_placed(data.inputs)))
+    outputs = _outputs(net, data.inputs)
     return [(outputs.argmax(1) == data.labels).mean(), outputs]
 
 
@@ -111,11 +111,8 @@ def _dropped(data: Data, workers: int) -> Iterator[Batch]:
         yield from _slices(data, sizes)
 
 
-def _padded(data: Data, workers: int) -> Iterator[Batch]:
-    """A row that is repeated for a worker counts as one more row of the batch."""
-    for inputs, labels in _dropped(data, 1):
-        rows = np.arange(max(len(labels), workers)) % len(labels)
-        yield inputs[rows], labels[rows]
+def _in_order(data: Data, _: int = 1) -> Iterator[Batch]:
+    return _dropped(data, 1)
 
 
 # -- workers ---------------------------------------------------------------------------------------
@@ -125,19 +122,20 @@ def in_workers(kinds: Sequence[str], seed: int) -> dict[str, Values]:
     """For each kind of loop the values of this worker at its end."""
     found = {}
     for kind in kinds:
-        net, data = _net(unidev.group().rank), drawn_data(seed)
+        data = drawn_data(seed)
         if kind == EVALUATION:
             found[kind] = _evaluated(_net(), data)
             continue
-        losses = []
+        loop, losses = LOOPS[kind], []
+        net = _net(unidev.group().rank)
         parallel = unidev.DataParallel(net)
-        for batch, accumulates in LOOPS[kind].own(data):
+        for batch, accumulates in loop.own(data):
             with parallel.accumulate() if accumulates else nullcontext():
                 loss, gradients = unidev.value_and_grad(_loss)(parallel, *batch)
             if not accumulates:
                 unidev.sgd(parallel, gradients, lr=_RATE)
                 losses.append(unidev.to_numpy(loss).item())
-        found[kind] = [*_parameters(net), np.array(losses)]
+        found[kind] = _ended(net, losses, data)
     return found
 
 
@@ -234,6 +232,17 @@ def _loss(net: Any, inputs: Any, labels: Any) -> Any:
     return nn.functional.softmax_cross_entropy(net(inputs), labels)
 
 
+def _outputs(net: Any, inputs: Array) -> Array:
+    with unidev.group().device:
+        outputs: Array = unidev.to_numpy(nn.eval_mode(net)(_placed(inputs)))
+    return outputs
+
+
+def _ended(net: Any, losses: Sequence[float], data: Data) -> Values:
+    """Parameters, losses and outputs."""
+    return [*_parameters(net), np.array(losses), _outputs(net, data.inputs)]
+
+
 def _parameters(net: Any) -> Values:
     return [unidev.to_numpy(x).copy() for x in unidev.parameters(net).values()]
 
@@ -249,10 +258,10 @@ EVALUATION = "evaluation"
 LOOPS = {
     "even": Loop(_even, lambda data: _split(_even(data))),
     "uneven": Loop(_uneven, lambda data: _split(_uneven(data))),
-    "padded": Loop(_padded, lambda data: _sharded(_sequence(data), batch_size=_BATCH)),
+    "padded": Loop(_in_order, lambda data: _sharded(_sequence(data), batch_size=_BATCH)),
     "dropped": Loop(
         _dropped, lambda data: _sharded(_sequence(data), batch_size=_BATCH, last="drop")
     ),
-    "loader": Loop(_padded, lambda data: _sharded(_loader(data))),
+    "loader": Loop(_in_order, lambda data: _sharded(_loader(data))),
     "accumulate": Loop(_double, _accumulated),
 }

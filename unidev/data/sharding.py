@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -46,7 +47,8 @@ class Shard:
 
     Attributes:
         padding: for each batch how many of this worker's last rows are repeated ones: 0 but in a
-            last batch that has fewer rows than there are workers.
+            last batch that has fewer rows than there are workers. There each row is read by the
+            same number of workers.
     """
 
     def __init__(self, rows: Rows, sharding: Sharding, rank: int, size: int) -> None:
@@ -102,8 +104,11 @@ class Shard:
             if each:  # as `split_batch` does
                 begin = self._rank * each + min(self._rank, more)
                 found.append((batch[begin : begin + each + (self._rank < more)], 0))
-            elif how.last == PAD:
-                found.append(([batch[self._rank % more]], int(self._rank >= more)))
+            elif how.last == PAD:  # each row as often as the others: their mean is the batch's
+                share = len(batch) // gcd(len(batch), self._size)
+                places = range(self._rank * share, (self._rank + 1) * share)
+                rows = [batch[place % len(batch)] for place in places]
+                found.append((rows, sum(place >= len(batch) for place in places)))
         return found
 
 
