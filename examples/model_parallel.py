@@ -1,4 +1,4 @@
-"""Train a net whose layers lie on several GPUs, the same on every framework.
+"""Train a net whose layers are on several GPUs, the same on every framework.
 
 A LeNet learns to read scikit-learn's handwritten digits, first on one device; then its first layers
 are on one device and its last ones on another:

@@ -112,7 +112,7 @@ def test_named_gpus_are_shown_as_simulated_and_with_their_name(unidev, tmp_path)
     given = {"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_AS": "cuda", "COLUMNS": "200"}
     done = unidev("info", **given, PYTHONPATH=str(tmp_path))
     assert "cpu:0, gpu:0 to gpu:1 (simulated, cuda:0 to cuda:1)" in done.stdout
-    assert "UNIDEV_SIMULATE_AS=cuda (the framework's name for the simulated GPUs" in done.stdout
+    assert "UNIDEV_SIMULATE_AS=cuda (the framework's own name for the simulated" in done.stdout
     wrong = unidev("info", UNIDEV_SIMULATE_AS="cuda")
     assert wrong.returncode == 0
     assert "UNIDEV_SIMULATE_AS=cuda is set, but no GPUs are simulated" in wrong.stdout

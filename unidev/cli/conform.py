@@ -26,7 +26,7 @@ Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
 
 The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
 GPUs; with --simulate N, on the host's own devices and on N simulated GPUs (0: on the host's own
-only). The profile hardware is about real GPUs: it has the host's own devices alone. pytest.ini and
+only). The profile hardware is about real GPUs: it uses only the host's own devices. pytest.ini and
 conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child that crashes or hangs
 counts as a result; the remaining checks still run.
 
@@ -71,7 +71,7 @@ Examples:
 @click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
 @click.option("--junit", type=_FILE, metavar="FILE", help="Write it as JUnit XML.")
 @click.option(
-    "--fail-fast", is_flag=True, help="End at the first failure that decides: it does not conform."
+    "--fail-fast", is_flag=True, help="End at the first failure that makes the backend not conform."
 )
 @timeout(120.0, "Seconds without progress after which a check is hung.")
 @click.option("-v", "--verbose", is_flag=True, help="Print all checks, including those that pass.")

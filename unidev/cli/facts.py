@@ -20,7 +20,8 @@ VARIABLES = {
     "UNIDEV_BACKEND": "the backend, where no tensor or device determines it",
     "UNIDEV_SIMULATE": "the number of simulated GPUs, 1 to 64; 0 for the machine's own GPUs",
     "UNIDEV_SIMULATE_AS": (
-        "the framework's name for the simulated GPUs, such as cuda, before it is imported"
+        "the framework's own name for the simulated GPUs, such as cuda; to be set before the "
+        "framework is imported"
     ),
     "UNIDEV_SIMULATE_MEMORY": "the memory of each simulated GPU, such as 24GiB",
     "UNIDEV_SIMULATE_LIKE": "the model that the simulated GPUs are like, such as H100",
@@ -29,19 +30,22 @@ VARIABLES = {
     ),
     "UNIDEV_DISABLED_PLUGINS": "plugins to skip, separated by commas",
     "UNIDEV_CACHE": (
-        "the folder that keeps simulators, which only you may write to; by default the platform's "
-        "cache folder"
+        "the folder in which built simulators are kept, and to which only you may write; by "
+        "default the platform's cache folder"
     ),
     "UNIDEV_RAY_PLACE_TIMEOUT": (
-        "how many seconds workers may wait for a place on a Ray cluster; 60"
+        "how many seconds workers may wait until a Ray cluster has room for them; 60"
     ),
-    "UNIDEV_LAUNCHER": "mpi or slurm: join what mpirun or srun has started; none: stay alone",
+    "UNIDEV_LAUNCHER": (
+        "mpi or slurm: the processes that mpirun or srun has started form one group; none: each "
+        "stays alone"
+    ),
     "UNIDEV_TORCHRUN_TIMEOUT": (
         "how many seconds a collective waits for a worker that torchrun, mpirun or srun has "
         "started; 600"
     ),
     "UNIDEV_SIMULATE_FIRST": "set in workers: the number of the first simulated GPU of each",
-    "UNIDEV_RUN_MARKS": "set in workers: all that they start is found by it, and ends with the run",
+    "UNIDEV_RUN_MARKS": "set in workers: marks all processes that they start, to end them, too",
 }
 """Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed."""
 

@@ -16,7 +16,7 @@ Show every plugin, its framework and its devices, which backend is chosen and wh
 to load and how to fix it.
 
 Each framework is imported in its own process, all at the same time, so that one that crashes, hangs
-or prints garbage affects only its own line.
+or prints something unexpected affects only its own line.
 
 \b
 Exit codes:

@@ -32,12 +32,12 @@ _HELP = """
 Run a command with simulated GPUs for each Python program in it, also in its children. The programs
 need not use unidev.
 
-With --as, a framework that can bear the name has the simulated GPUs under it: the CPU build of
-PyTorch answers to "cuda". Without, frameworks have them under the names that unidev gives them:
-PyTorch's are "sim:0", "sim:1" and so on. Options that are not given are read from the environment:
+With --as, the simulated GPUs have that name, in each framework that supports it: the CPU build of
+PyTorch supports "cuda". Without --as, they have the names that unidev gives them: in PyTorch
+"sim:0", "sim:1" and so on. Options that are not given are read from the environment:
 UNIDEV_SIMULATE_AS, UNIDEV_SIMULATE_MEMORY, UNIDEV_SIMULATE_LIKE.
 
-The command takes the place of this one: exit code, signals and output are its own.
+The command replaces this one: exit code, signals and output are its own.
 
 \b
 Exit codes:

@@ -157,7 +157,7 @@ class Probe(ABC):
 
     cut_short: Callable[[Device], Mapping[str, Tensor]] = optional(
         "live tensors whose memory has been resized to less than they need",
-        "the framework does not shorten the memory of a tensor that is in use",
+        "the framework never shortens the memory of a live tensor",
     )
     """Tensors on the device whose memory ends before their last element, but is not empty.
 
