@@ -27,7 +27,7 @@
     ├── SimulationError                 (RuntimeError)  simulated devices are not available
     ├── RunError                        (RuntimeError)  workers of ``unidev.run``
     │   ├── WorkerFailedError                           the worker that failed first
-    │   └── CollectiveError                             an exchange between workers broke off
+    │   └── CollectiveError                             an exchange between workers failed
     ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
     │   └── OutOfDeviceMemoryError      (MemoryError)   the device has too little free memory
     └── UnsupportedOperation            (NotImplementedError)  the backend cannot do this
@@ -226,7 +226,7 @@ class WorkerFailedError(RunError):
 
 
 class CollectiveError(RunError):
-    """An exchange between workers broke off, usually because another worker has failed.
+    """An exchange between workers failed, usually because another worker has failed.
 
     ``__cause__`` is the framework's own error.
     """

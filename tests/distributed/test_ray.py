@@ -236,7 +236,7 @@ except unidev.InvalidDataError as error:
 """
     environment = {**os.environ, "UNIDEV_RAY_PLACE_TIMEOUT": "3.5"}
     out, err = in_a_process(program, environment=environment).communicate(timeout=LIMIT_S)
-    assert "3 workers found no place within 3.5 s: the Ray cluster has 2 CPUs" in out, err
+    assert "Ray has found no room for 3 workers within 3.5 s: the cluster has 2 CPUs" in out, err
 
 
 @pytest.mark.usefixtures("_ray")

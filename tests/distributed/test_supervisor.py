@@ -69,7 +69,7 @@ def test_a_broken_collective_is_the_stopped_ones_though_it_had_come_to_all() -> 
     news = broken(0, "raised CollectiveError: deadline")
     error = blamed(*progress((3, 2), (3, 3)), news, stopped=1)
     assert error.rank == 1
-    assert "held up a collective that broke off: worker 0 raised CollectiveError" in str(error)
+    assert "held up a collective that failed: worker 0 raised CollectiveError" in str(error)
 
 
 def test_none_is_blamed_if_all_run_and_their_engines_could_not_join() -> None:

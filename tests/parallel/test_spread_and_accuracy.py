@@ -106,7 +106,7 @@ def test_labels_that_do_not_fit_are_an_error(labels: Any) -> None:
 def test_what_is_no_model_has_no_accuracy() -> None:
     with pytest.raises(unidev.NotAModelError, match="is a tensor"):
         unidev.evaluate_accuracy(batch(), [])
-    with pytest.raises(unidev.InvalidDataError, match="hold no row"):
+    with pytest.raises(unidev.InvalidDataError, match="have no rows"):
         unidev.evaluate_accuracy(net(), [])
 
 

@@ -69,7 +69,7 @@ def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
 )  # fmt: skip
 @click.option(
     "--limit", "limit_s", type=click.FloatRange(min=0, min_open=True), metavar="S",
-        help="Seconds for each device; after these, no new measurement starts.  [default: 80; with "
+    help="Seconds for each device; after these, no new measurement starts.  [default: 80; with "
          "--full, 1800]",
 )  # fmt: skip
 @click.option(

@@ -82,7 +82,7 @@ class Reader:
         if os.getpid() != self._process:
             raise UnsupportedOperation(
                 "next() of prefetch in a forked child",
-                "the thread that reads is in the parent alone: begin the iteration after the fork",
+                "only the parent has the thread that reads: begin the iteration after the fork",
             )
         found = self._queue.take()
         if isinstance(found, _Batch):

@@ -42,7 +42,7 @@ def rows_of_data(data: Any) -> Rows:
     if isinstance(data, (str, bytes)) or not _has(data, "__len__", "__getitem__"):
         raise InvalidDataError(
             "shard needs data that has a length and gives each row by its number: a loader or a "
-            f"data set of the framework's, arrays, or a sequence, not a {kind_of(data)}."
+            f"data set of the framework, arrays, or a sequence, not a {kind_of(data)}."
         )
     return _Sequence(data)
 
@@ -61,8 +61,8 @@ class _Columns(Rows):
         if len(counts) != 1:
             raise InvalidDataError(
                 "the tensors of data to shard must have the same number of rows, their first "
-                f"dimension; found {', '.join(map(str, counts)) or 'no tensor'}. A list is taken "
-                "for a sequence of rows."
+                f"dimension; found {', '.join(map(str, counts)) or 'no tensor'}. A list is treated "
+                "as a sequence of rows."
             )
         (self._count,) = counts
         self._data = data
@@ -104,7 +104,7 @@ class _Sequence(Rows):
         if isinstance(data, list) and data and all(backend_of_type(type(x)) for x in data):
             raise InvalidDataError(
                 f"shard cannot tell whether a list of {len(data)} arrays has rows or columns: pass "
-                "a tuple of columns, which have a row each in every row, or the rows stacked."
+                "a tuple of columns, or one array with the rows stacked."
             )
         self._data = data
 
@@ -135,7 +135,7 @@ def _stacked(rows: list[Any]) -> Any:
     if len({(type(row), tuple(getattr(row, "shape", ()))) for row in rows}) > 1:
         raise InvalidDataError(
             f"rows of one batch differ: {', '.join(sorted({_described(row) for row in rows}))}. "
-            "Shard a loader of the framework's, which pads or packs them."
+            "Shard a loader of the framework, which pads or packs them."
         )
     if backend is None or type(first) is np.ndarray:
         return np.stack([np.asarray(row, _dtype(first)) for row in rows])

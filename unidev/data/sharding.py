@@ -139,8 +139,8 @@ def opened(  # noqa: PLR0913  the arguments of `Group.shard`
     if is_shuffled and rows.is_in_order:
         raise UnsupportedOperation(
             "shard(…, shuffle=True) of this data",
-            "its rows can be read in its own order only: shuffle it itself, with a seed that is "
-            "the same on all workers, and pass shuffle=False",
+            "its rows can be read only in its own order: shuffle it itself, with a seed that "
+            "is the same on all workers, and pass shuffle=False",
         )
     return rows, Sharding(len(rows), size, is_shuffled, number, str(last), rows.drops_last)
 
@@ -159,6 +159,6 @@ def _batch_size(rows: Rows, given: object) -> int:
         raise InvalidDataError(f"batch_size must be a positive integer, not {shown(given)}.")
     if own is not None and own != number:
         raise InvalidDataError(
-            f"batch_size={number}, but the loader has batches of {own}: leave out one of them."
+            f"batch_size={number}, but the loader has batches of {own}: leave out batch_size."
         )
     return number

@@ -46,8 +46,8 @@ class Accumulated:
         names, kinds = list(found), kinds_of(list(found.values()))
         if self.rows and (names, kinds) != (self._names, self._kinds):
             raise InvalidDataError(
-                "a step gave other gradients than those accumulated before, in names, shapes or "
-                "dtypes: what is trained must stay the same until they are exchanged."
+                "the gradients of this step differ from the accumulated ones in names, shapes or "
+                "dtypes: train the same parameters until the gradients are exchanged."
             )
         flats, self._flats = self._flats, []  # scaled in place: half of a sum is none
         with unrecorded(self._backend):

@@ -36,7 +36,7 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
 
     Raises:
         NotAModelError: ``model`` is not a model.
-        InvalidDataError: the batches hold no row, or ``y`` does not fit the outputs.
+        InvalidDataError: the batches have no rows, or ``y`` does not fit the outputs.
     """
     source = batches.batches if isinstance(batches, Prefetched) else batches
     if isinstance(source, Shard):
@@ -48,5 +48,5 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
     else:
         right, rows = count_right(model, batches)
     if not rows:
-        raise InvalidDataError(f"the batches, {shown(batches)}, hold no row.")
+        raise InvalidDataError(f"the batches, {shown(batches)}, have no rows.")
     return right / rows

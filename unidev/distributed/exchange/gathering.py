@@ -64,7 +64,6 @@ def _rows(tree: Tree) -> int:
     if len(found) > 1:
         listed = ", ".join(f"tree{tree.path(at)}: {rows}" for rows, at in found.items())
         raise InvalidDataError(
-            f"the tensors of a tree whose rows are gathered must have the same number of them; "
-            f"found {listed}."
+            f"gather_rows needs tensors with the same number of rows; found {listed}."
         )
     return next(iter(found))

@@ -171,8 +171,8 @@ def _port(*names: str) -> int:
     values = [os.environ.get(name, "") for name in names]
     if not all(values):
         raise InvalidDataError(
-            f"the processes know no port at which to meet ({' and '.join(names)} say which job "
-            "this is, and are not set): set MASTER_PORT to one that is free on rank 0's host."
+            f"the processes do not know a common port ({' and '.join(names)} identify the job, and "
+            "are not set): set MASTER_PORT to one that is free on rank 0's host."
         )
     return port_for(" ".join(values))
 

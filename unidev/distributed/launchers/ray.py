@@ -212,9 +212,9 @@ class RayLauncher(Launcher):
         except ray.exceptions.GetTimeoutError as error:
             there = int(ray.cluster_resources().get("CPU", 0))
             raise InvalidDataError(
-                f"{count_text(size, 'worker')} found no place within {self._place_s:g} s: the Ray "
-                f"cluster has {count_text(there, 'CPU')}, and each worker needs one. If it is "
-                f"busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
+                f"Ray has found no room for {count_text(size, 'worker')} within {self._place_s:g} "
+                f"s: the cluster has {count_text(there, 'CPU')}, and each worker needs one. If it "
+                f"is busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
             ) from error
         self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
 

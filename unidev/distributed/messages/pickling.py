@@ -21,13 +21,13 @@ class _Pickler(pickle.Pickler):
         kind, backend = (None, None) if isinstance(obj, type) else classify(obj)
         if kind == MODEL:
             raise NotATensorError(
-                f"a {kind_of(obj)} does not travel between processes: make the model in each "
-                "worker, and save_parameters what shall remain of it."
+                f"a {kind_of(obj)} cannot be sent between processes: make the model in each "
+                "worker, and keep the trained one by save_parameters."
             )
         if kind == TENSOR and type(obj).__module__.partition(".")[0] != "numpy":
             assert backend is not None
             raise NotATensorError(
-                f"a tensor of {backend.name} does not travel between processes: pass "
+                f"a tensor of {backend.name} cannot be sent between processes: pass "
                 "unidev.to_numpy(x), and use unidev.array(…) at the other end."
             )
         return NotImplemented

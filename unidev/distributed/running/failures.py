@@ -70,7 +70,7 @@ def error_of(failure: Failure, host: str, output: Sequence[str]) -> WorkerFailed
 
 
 def not_joined(failure: Failure) -> WorkerFailedError:
-    """The error if workers broke off joining their group, though all of them run and came to it."""
+    """The error if workers could not join their group, though all of them run and came to it."""
     return WorkerFailedError(
         f"the workers could not join their group, though all of them came: worker {failure.rank} "
         f"{failure.what.rstrip('.')}. Perhaps another program connected to a port that the "

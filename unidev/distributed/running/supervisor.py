@@ -204,9 +204,9 @@ class Supervisor:
         if found.degree > SUSPECT:
             most = max(progress.entered for progress in self._progress.values())
             behind = self._behind(most)
-            missed = "did not come to a collective that broke off"
+            missed = "did not come to a collective that failed"
             if behind is None:
-                behind, missed = self._hindered(found.rank), "held up a collective that broke off"
+                behind, missed = self._hindered(found.rank), "held up a collective that failed"
                 if behind == found.rank and self._progress[found.rank].operation == JOINING:
                     return failures.not_joined(found)
             if behind != found.rank:
