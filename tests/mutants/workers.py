@@ -297,6 +297,48 @@ def accumulated_steps_are_forgotten(backend: Any) -> None:
         return sound(self, *arguments)
 
 
+@multi_mutant("workers.synchronized_norms", plugin=TORCH)
+def only_the_first_norm_is_synchronized(backend: Any) -> None:
+    """The others normalise this worker's rows by themselves, on each worker alike."""
+    from unidev.contract import Moments
+    from unidev.distributed.exchange.moments import BatchMoments
+
+    sound = BatchMoments.__call__
+
+    @replace(BatchMoments)
+    def __call__(self: Any, mean: Any, deviations: Any, count: int) -> Any:
+        if not self._layers:
+            return sound(self, mean, deviations, count)
+        total = mean.new_full((1,), count)
+
+        def gradients(by_mean: Any, by_variance: Any) -> Any:
+            return by_mean, by_variance / count
+
+        return Moments(mean.clone(), deviations / count, total, gradients)
+
+
+@multi_mutant("workers.synchronized_norms", plugin=TORCH)
+def a_norm_has_the_gradient_of_its_own_rows(backend: Any) -> None:
+    """Forward is right; backward knows nothing of the other workers' losses."""
+    from unidev.distributed.exchange.moments import BatchMoments
+
+    @replace(BatchMoments)
+    def _summed(self: Any, number: int, own: Any) -> Any:
+        return own
+
+
+@multi_mutant("workers.synchronized_norms", plugin=TORCH)
+def gradients_of_norms_count_the_same_whatever_the_rows(backend: Any) -> None:
+    """Each worker's loss counts as one: right only if all have as many rows."""
+    from unidev.distributed.exchange.moments import BatchMoments
+
+    sound = BatchMoments.__init__
+
+    @replace(BatchMoments)
+    def __init__(self: Any, exchange: Any, backend: Any, rows: Any) -> None:
+        sound(self, exchange, backend, None)
+
+
 @multi_mutant("workers.own_gpus")
 def sees_the_gpus_of_others(backend: Any) -> None:
     """A driver that is initialised before the worker's variables are set: it sees all GPUs."""

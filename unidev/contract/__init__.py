@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from unidev.contract.installation import Build, Installation, Wheel
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
-    from unidev.contract.layers import Array, Functions, Layers, Model, Pair, Tensor
+    from unidev.contract.layers import Array, Functions, Layers, Model, Moments, Pair, Tensor
     from unidev.contract.loading import (
         EpochBatches,
         Loader,
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         "Model",
         "ModelProbe",
         "Models",
+        "Moments",
         "Pair",
         "Patches",
         "PeakCounter",
@@ -138,7 +139,7 @@ _NAMES = {
     "contract.installation": "Build Installation Wheel",
     "contract.interop": "Exported Interop",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
-    "contract.layers": "Functions Layers",
+    "contract.layers": "Functions Layers Moments",
     "contract.loading": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
     "contract.models": "Models Stored check_state found_in",

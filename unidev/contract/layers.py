@@ -9,13 +9,14 @@ Arguments are positional, so a framework's own class or function may stand for a
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.errors import UnsupportedOperation
 from unidev.support.wording import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     import numpy as np
 
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
     Tensor = Any
     Model = Any
     Pair = tuple[int, int]
+
+
+class Moments(NamedTuple):
+    """Statistics of one batch over all workers, the same bits on each, one number a channel."""
+
+    mean: Tensor
+    variance: Tensor
+    """The sum of squared deviations, divided by ``count``."""
+    count: Tensor
+    """How many values of a channel there are, of shape ``(1,)`` and the dtype of ``mean``."""
+    gradients: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    """Those by this worker's own mean and deviations, from those by ``mean`` and ``variance``."""
 
 
 class Layers(ABC):
@@ -112,6 +125,28 @@ class Layers(ABC):
             f"finding the order of the layers of a {kind_of(model)}",
             "it is not a sequential net: place its layers yourself, and move between them with "
             "as_in_device",
+        )
+
+    def synchronized(
+        self,
+        model: Model,
+        combine: Callable[[Tensor, Tensor, int], Moments],  # noqa: ARG002
+    ) -> AbstractContextManager[None]:
+        """A block in which layers of batch normalisation that train use the batch of all workers.
+
+        Such a layer calls ``combine(mean, deviations, count)`` in each forward, with the mean of
+        its own values in each channel, the sum of their squared deviations from it, both of float32
+        or wider, and how many values that are. It normalises by the result, which its running
+        statistics see. ``combine`` waits for the other workers, and autograd does not see into it:
+        backward calls ``gradients`` of the result once, which waits, too, in the same order on
+        every worker, and before the block ends.
+
+        Raises:
+            UnsupportedOperation: ``model`` has no such layer, or one that cannot do this.
+        """
+        raise UnsupportedOperation(
+            f"synchronizing the batch normalisation of a {kind_of(model)}",
+            "the backend has no such layers",
         )
 
     def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:  # noqa: ARG002

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
+from unidev.distributed.exchange.moments import BatchMoments
 from unidev.distributed.exchange.trees import Tree
-from unidev.errors import UnsupportedOperation
+from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel import data_parallel
 from unidev.parallel.accumulating import Accumulated
+from unidev.parallel.arguments import checked_devices
 from unidev.parallel.data_parallel import rows_of
 from unidev.parallel.packing import write
 from unidev.parallel.running_statistics import Statistics
 from unidev.parallel.twins import State
+from unidev.support.wording import shown
 from unidev.tensors.checks import device_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.devices.finding import DeviceLike
 
@@ -57,7 +61,9 @@ class DataParallel(data_parallel.DataParallel):
     same on all as long as all change it in the same way. Calling it exchanges nothing.
 
     Batch normalisation normalises each share by itself, which is another computation than on one
-    device; its running statistics become the mean over the shares, weighted by rows. Other buffers
+    device; its running statistics become the mean over the shares, weighted by rows. With
+    ``batch_norm="synchronized"`` it normalises by the rows of all workers, as one device would: in
+    ``value_and_grad``, for each layer that trains, with two small exchanges. Other buffers
     are those of the first device of each worker. Dropout draws other numbers on each device as far
     as the framework's generators do. If anything raises, parameters and buffers are as they were.
 
@@ -67,6 +73,8 @@ class DataParallel(data_parallel.DataParallel):
             ``unidev.group().device``; in a process that is not a worker, where the model is.
         reduction: how the loss is made from those of the shares, with their gradients: "mean", for
             a mean over rows, weights them by rows; "sum" adds them.
+        batch_norm: "local", or "synchronized" for one device in each worker. Then workers take the
+            same number of steps in ``accumulate``, too.
 
     Attributes:
         model: the model itself.
@@ -76,9 +84,11 @@ class DataParallel(data_parallel.DataParallel):
 
     Raises:
         NotAModelError: ``model`` is not a model, or already in a DataParallel.
-        UnsupportedOperation: it is not built yet, or the framework cannot move it.
-        InvalidDataError: a device is listed twice; ``reduction`` is neither of the two; the models
-            of two workers differ.
+        UnsupportedOperation: it is not built yet, or the framework cannot move it; with
+            ``batch_norm="synchronized"``, there are several devices, or no layers of batch
+            normalisation that can do this: compiled ones cannot.
+        InvalidDataError: a device is listed twice; ``reduction`` or ``batch_norm`` is neither of
+            the two; the models of two workers differ.
         DeviceError: there are no devices, or one is invalid or not available.
         BackendMismatchError: a device is another framework's.
         OutOfDeviceMemoryError: the model does not fit. It is then where it was.
@@ -90,13 +100,17 @@ class DataParallel(data_parallel.DataParallel):
         devices: Sequence[DeviceLike] | None = None,
         *,
         reduction: str = "mean",
+        batch_norm: str = "local",
     ) -> None:
         self._group = group()
+        self._is_synchronized = _is_synchronized(batch_norm)
         self._accumulates = False
         self._held: _Held | None = None
         if devices is None:
             backend_of_model(model)  # raises if it is none
             devices = [self._group.device if self._group.size > 1 else device_of(model)]
+        if self._is_synchronized:
+            _check_synchronized(model, devices)
         super().__init__(model, devices, reduction=reduction)
         if self._group.size > 1:
             tensors = list(State.of(model, self.backend).tensors.values())
@@ -141,7 +155,7 @@ class DataParallel(data_parallel.DataParallel):
             Accumulated(self.backend, self.devices[0], is_mean=self.reduction == "mean"),
             Statistics(self.model, self.backend),
         )
-        with held.statistics.changed():
+        with held.statistics.changed(), self._synchronized(rows):
             loss, gradients = super().value_and_grad(evaluate, arguments, options)
         if self._accumulates or self._held is not None:
             held.steps.add({_LOSS: loss, **gradients}, rows)
@@ -154,6 +168,14 @@ class DataParallel(data_parallel.DataParallel):
         if self._group.size == 1:
             return loss, gradients
         return self._exchanged(loss, gradients, held.statistics, rows)
+
+    def _synchronized(self, rows: int) -> AbstractContextManager[None]:
+        """A block in which batch normalisation is that of all workers, if it is synchronized."""
+        if not self._is_synchronized or self._group.size == 1:
+            return nullcontext()
+        weight = rows if self.reduction == "mean" else None
+        combine = BatchMoments(self._group.exchange, self.backend, weight)
+        return self.backend.layers.synchronized(self.model, combine)
 
     def _exchanged(
         self, loss: Any, gradients: dict[str, Any], statistics: Statistics, rows: int
@@ -182,3 +204,24 @@ class DataParallel(data_parallel.DataParallel):
         tree = Tree.of_own(names, tensors, self.backend)
         found: list[Any] = self._group.reduced(tree, op, rows, ANYWHERE)
         return found
+
+
+def _is_synchronized(batch_norm: object) -> bool:
+    if batch_norm not in ("local", "synchronized"):
+        raise InvalidDataError(
+            f'batch_norm must be "local" or "synchronized", not {shown(batch_norm)}.'
+        )
+    return batch_norm == "synchronized"
+
+
+def _check_synchronized(model: Any, devices: Sequence[DeviceLike]) -> None:
+    backend = backend_of_model(model)
+    if len(checked_devices(devices, backend)) > 1:
+        raise UnsupportedOperation(
+            'batch_norm="synchronized" over several devices of one process',
+            "they compute one after the other: take one device for each worker, such as "
+            "`unidev launch --workers 4 train.py`",
+        )
+
+    with backend.layers.synchronized(model, BatchMoments(group().exchange, backend, None)):
+        pass  # raises if it cannot

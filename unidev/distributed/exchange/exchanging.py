@@ -54,6 +54,11 @@ class Exchange:
             own, lambda: self._of(load_backend(own.backend))[0], device, self._run
         )
 
+    @property
+    def rank(self) -> int:
+        """This worker's."""
+        return self._own.rank
+
     def all_reduce(
         self, tree: Tree, op: str, weights: float | Sequence[float] | None, into: str
     ) -> Any:

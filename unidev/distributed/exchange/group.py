@@ -99,7 +99,7 @@ class Group:
         self._own = own
         self.rank = own.rank
         self.size = own.size
-        self._exchange = Exchange(own, lambda: self.device)
+        self.exchange = Exchange(own, lambda: self.device)  # unidev's own
 
     def __repr__(self) -> str:
         return f"<group of {self.size}, rank {self.rank}>"
@@ -163,7 +163,7 @@ class Group:
         if into == IN_PLACE:
             check_writable(given)
         return call(
-            given.backend, self._exchange.all_reduce, given, op, checked, into,
+            given.backend, self.exchange.all_reduce, given, op, checked, into,
             doing="reducing tensors over the workers",
             operation="all_reduce",
         )  # fmt: skip
@@ -181,7 +181,7 @@ class Group:
             )
         given = Tree(tree)
         found = call(
-            given.backend, self._exchange.broadcast, given, number,
+            given.backend, self.exchange.broadcast, given, number,
             doing="broadcasting tensors to the workers",
             operation="broadcast",
         )  # fmt: skip
@@ -192,7 +192,7 @@ class Group:
         self.check_caller()
         given = Tree(tree)
         found = call(
-            given.backend, self._exchange.all_gather, given,
+            given.backend, self.exchange.all_gather, given,
             doing="gathering tensors from the workers",
             operation="all_gather",
         )  # fmt: skip
@@ -201,7 +201,7 @@ class Group:
     def barrier(self) -> None:
         """Return when all workers have called it."""
         self.check_caller()
-        self._exchange.barrier()
+        self.exchange.barrier()
 
     def split_batch(self, batch: T) -> T:
         """This worker's rows of ``batch``, which is the same on every worker, on its device.
@@ -257,7 +257,7 @@ class Group:
         rows, sharding = opened(
             data, self.size, batch_size=batch_size, shuffle=shuffle, seed=seed, last=last
         )
-        self._exchange.agree("shard", sharding.described())
+        self.exchange.agree("shard", sharding.described())
         return Shard(rows, sharding, self.rank, self.size)
 
     def gather_rows(self, tree: T, *, padded: int = 0) -> T:
@@ -307,7 +307,7 @@ class Group:
         def write() -> None:
             checkpoints.write(folder, number, found, optimizer, backend)
 
-        self._exchange.by_the_first("checkpoint", f"checkpoint of step {number}", write)
+        self.exchange.by_the_first("checkpoint", f"checkpoint of step {number}", write)
 
     def restore(self, model: Any, optimizer: Any = None) -> int:
         """Load the last checkpoint, and return its step; 0 if there is none yet.
@@ -328,7 +328,7 @@ class Group:
             files.update(contents)
             return step, {name: len(content) for name, content in contents.items()}
 
-        step, sizes = self._exchange.by_the_first("restore", "restore", read)
+        step, sizes = self.exchange.by_the_first("restore", "restore", read)
         if step:
             with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
                 for name, size in sizes.items():
@@ -367,11 +367,11 @@ class Group:
 
     def join(self) -> None:
         """Join the engine of this worker's backend now; else the first exchange does."""
-        self._exchange.join(self._backend())
+        self.exchange.join(self._backend())
 
     def leave(self) -> None:
         """Close what was opened; for the end of a worker."""
-        self._exchange.leave()
+        self.exchange.leave()
 
     def _backend(self) -> Backend:
         return load_backend(self._own.backend) if self._own.backend else active_backend()

@@ -42,7 +42,10 @@ def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any
 def _found(bench: Workbench, name: str) -> list[Any]:
     """The results of ``in_workers.NAME`` on all workers, by rank."""
     names: tuple[str, ...] = _EXCHANGES
-    for needs, more in ((_INFERS, ("evaluation",)), (_TRAINS, ("gradients", "accumulation"))):
+    for needs, more in (
+        (_INFERS, ("evaluation",)),
+        (_TRAINS, ("gradients", "accumulation", "synchronized_norms")),
+    ):
         if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
             names = (*names, *more)
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
@@ -261,3 +264,17 @@ def test_accumulation(bench: Workbench) -> None:
                 whole = own["whole"][name]
                 said = f"{name}, {when}: {x}, not {whole}"
                 assert np.allclose(x, whole, rtol=1e-4, atol=1e-6), said
+
+
+@check(required=True, needs=_TRAINS)
+def test_synchronized_norms(bench: Workbench) -> None:
+    """Batch norms of all workers have the gradients and statistics of the whole batch."""
+    found = _found(bench, "synchronized_norms")
+    if "reason" in found[0]:
+        bench.not_applicable(f"the backend cannot synchronize norms: {found[0]['reason']}")
+    for own in found:
+        assert own["found"].keys() == own["whole"].keys()
+        for name, x in own["found"].items():
+            whole, first = own["whole"][name], found[0]["found"][name]
+            assert np.allclose(x, whole, rtol=1e-4, atol=1e-5), f"{name}: {x}, not {whole}"
+            assert x.tobytes() == first.tobytes(), f"{name}: workers have other bits"

@@ -126,6 +126,45 @@ def accumulation() -> dict[str, dict[str, Any]]:
     return {"found": found, "whole": whole, "again": _numbers(*of(parallel, *own))}
 
 
+def synchronized_norms() -> dict[str, Any]:
+    """Gradients, loss and statistics of a step over the workers, and of one of the whole batch.
+
+    Or the reason why the backend has no such norms.
+    """
+    group = unidev.group()
+    rng = np.random.default_rng(7)
+    shifted = rng.standard_normal((ROWS, 4)) + 3 + np.arange(ROWS)[:, None]  # unlike in each share
+    batch = [_placed(x.astype("float32")) for x in (shifted, rng.standard_normal((ROWS, _CLASSES)))]
+    of = unidev.value_and_grad(_loss)
+    alone, net = _normed(), _normed()
+    try:
+        parallel = unidev.DataParallel(net, batch_norm="synchronized")
+    except unidev.UnsupportedOperation as refusal:
+        return {"reason": refusal.reason}
+    return {
+        "found": _numbers(*of(parallel, *group.split_batch(batch))) | _statistics(net),
+        "whole": _numbers(*of(alone, *batch)) | _statistics(alone),
+    }
+
+
+def _normed() -> Any:
+    """A net with a norm at its input, which has no gradient, one beside another, and one behind."""
+    unidev.seed(4)
+    beside = nn.sequential(nn.dense(4, 4), nn.batch_norm(4))
+    return unidev.place(
+        nn.sequential(
+            nn.batch_norm(4, momentum=0.5), nn.dense(4, 4), nn.batch_norm(4), beside, nn.tanh(),
+            nn.dense(4, _CLASSES), nn.batch_norm(_CLASSES),
+        ),
+        unidev.group().device,
+    )  # fmt: skip
+
+
+def _statistics(net: Any) -> dict[str, Any]:
+    found = unidev.active_backend().models.statistics(net)
+    return {name: unidev.to_numpy(x) for name, x in found.items()}
+
+
 def _weights() -> list[float]:
     """Pieces of a worker's rows differ: a mean that does not weigh them by rows shows."""
     return [1.0 + 2 * number for number in range(unidev.group().rank + 1)]

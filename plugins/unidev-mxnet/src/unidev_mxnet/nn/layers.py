@@ -12,12 +12,14 @@ from mxnet.gluon import Block, HybridBlock, nn  # type: ignore[import-untyped]
 from unidev import UnsupportedOperation
 from unidev.contract import Layers
 from unidev_mxnet.models.tree import blocks_of
+from unidev_mxnet.nn.synchronized import synchronized
 from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Model, Pair, Tensor
+    from unidev.contract import Array, Model, Moments, Pair, Tensor
 
 _PORTABLE = {"gamma": "weight", "beta": "bias"}
 """Gluon's names in batch norm, and their names in a checkpoint."""
@@ -228,6 +230,12 @@ class MxnetLayers(Layers):
                 "its graph runs on one device: call net.hybridize(False)",
             )
         return list(model._children.values())
+
+    def synchronized(
+        self, model: Model, combine: Callable[[Tensor, Tensor, int], Moments]
+    ) -> AbstractContextManager[None]:
+        """Gluon's layers, and unidev's, unless they are hybridized."""
+        return synchronized(model, combine, BatchNorm)
 
     def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
         """Replaces ``forward`` of this block: Gluon's hooks cannot change an input."""

@@ -8,13 +8,15 @@ import numpy as np
 
 from unidev.contract import Layers
 from unidev_paddle.framework import paddle
+from unidev_paddle.nn.synchronized import synchronized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
     Layer = Any
 
-    from unidev.contract import Array, Pair, Tensor
+    from unidev.contract import Array, Moments, Pair, Tensor
 
 
 class Unfilled(paddle.nn.initializer.Initializer):  # type: ignore[misc]  # Paddle is untyped here
@@ -118,6 +120,12 @@ class PaddleLayers(Layers):
             model.train()
         else:
             model.eval()
+
+    def synchronized(
+        self, model: Layer, combine: Callable[[Tensor, Tensor, int], Moments]
+    ) -> AbstractContextManager[None]:
+        """Paddle's layers for 1 to 3 dimensions, and unidev's."""
+        return synchronized(model, combine, BatchNorm)
 
     def modes(self, model: Layer) -> Iterable[tuple[Layer, bool]]:
         """The mode of every ``Layer``."""

@@ -181,11 +181,16 @@ class BatchNormalization(PortableLayer, keras.layers.BatchNormalization):  # typ
             )
         mean, variance = self.moving_mean.value, self.moving_variance.value
         if training:
-            mean, variance = tf.nn.moments(x, list(range(x.shape.rank - 1)))
+            mean, variance = self._moments(x, None)
             for moving, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
                 moving.assign(moving.value * self.momentum + new * (1.0 - self.momentum))
         offset, scale = self.beta.value, self.gamma.value
         return tf.nn.batch_normalization(x, mean, variance, offset, scale, self.epsilon)
+
+    def _moments(self, inputs: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Those of the last axis."""
+        found: tuple[Tensor, Tensor] = tf.nn.moments(inputs, list(range(inputs.shape.rank - 1)))
+        return found
 
     def portable_weights(self) -> Mapping[str, Weight]:
         """All vectors."""

@@ -13,12 +13,14 @@ from unidev.contract import Layers, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.nn import keras_layers as ours
 from unidev_tensorflow.nn.portable_layer import PortableLayer
+from unidev_tensorflow.nn.synchronized import synchronized
 from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Model, Pair, Tensor
+    from unidev.contract import Array, Model, Moments, Pair, Tensor
 
 _PLAIN = {"dtype": "float32"}
 """The weights' dtype, regardless of Keras's policy."""
@@ -102,6 +104,12 @@ class TensorFlowLayers(Layers):
         if isinstance(model, ours.Sequential):
             return model.stack
         return model.layers if isinstance(model, keras.Sequential) else super().sequence(model)
+
+    def synchronized(
+        self, model: Model, combine: Callable[[Tensor, Tensor, int], Moments]
+    ) -> AbstractContextManager[None]:
+        """Keras's layers, and unidev's."""
+        return synchronized(model, combine)
 
     def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
         """Replaces the method of this layer that computes, which then does so beside its input."""

@@ -10,11 +10,13 @@ from torch import nn
 from unidev.contract import Layers
 from unidev_torch import tensors
 from unidev_torch.models import tree
+from unidev_torch.nn.synchronized import synchronized
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Pair
+    from unidev.contract import Array, Moments, Pair
 
 _UNFILLED: Any = {"device": "meta", "dtype": torch.float32}
 """Layers are made without weights: torch would draw them from the user's generator."""
@@ -119,6 +121,12 @@ class TorchLayers(Layers):
         if isinstance(model, nn.Sequential) and type(model).forward is nn.Sequential.forward:
             return list(model)
         return super().sequence(model)
+
+    def synchronized(
+        self, model: nn.Module, combine: Callable[[torch.Tensor, torch.Tensor, int], Moments]
+    ) -> AbstractContextManager[None]:
+        """Whatever calls ``torch.nn.functional.batch_norm``."""
+        return synchronized(model, combine)
 
     def before(self, layer: nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
         """A forward pre-hook."""
