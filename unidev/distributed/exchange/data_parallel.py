@@ -136,7 +136,7 @@ class DataParallel(data_parallel.DataParallel):
         """
         if self._accumulates:
             raise UnsupportedOperation(
-                f"accumulate() of a {self!r} that accumulates", "one block holds all its steps"
+                f"accumulate() inside accumulate() of a {self!r}", "use one block for all steps"
             )
         self._accumulates = True
         try:

@@ -242,7 +242,7 @@ class Exchange:
             raise
         except backend.framework_errors as error:
             raise CollectiveError(
-                f"{OPERATIONS[self._own.mark.operation]} of worker {self._own.rank} broke off: "
+                f"{OPERATIONS[self._own.mark.operation]} of worker {self._own.rank} failed: "
                 f"{type(error).__name__}: {error}"
             ) from error
 

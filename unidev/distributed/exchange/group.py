@@ -90,7 +90,7 @@ class Group:
     Every collective raises:
         InvalidDataError: the workers differ in what they call, in structure, shapes, dtypes, kinds
             of device or listed weights.
-        CollectiveError: it broke off, usually because another worker has failed.
+        CollectiveError: it failed, usually because another worker has failed.
         DeviceMismatchError: the tensors of the tree are on several devices.
         NotATensorError, ContainerError: ``tree`` is not a tree of tensors.
     """
