@@ -99,6 +99,21 @@ def everything() -> dict[str, Any]:
     return _plain(found)
 
 
+def alone() -> dict[str, Any]:
+    """Each collective of a group of one."""
+    group = unidev.group()
+    x = unidev.array([1.5, 2.5], device=group.device)
+    found = {
+        "sum": group.all_reduce(x),
+        "mean": group.all_reduce({"x": x}, "mean", weights=3.0)["x"],
+        "broadcast": group.broadcast(x),
+        "gathered": group.all_gather(x)[0],
+        "rows": group.gather_rows(x),
+    }
+    group.barrier()
+    return {name: each.tolist() for name, each in _plain(found).items()}
+
+
 def _plain(tree: Any) -> Any:
     return unidev.device_get(tree)
 

@@ -212,9 +212,11 @@ class Exchange:
 
     def _made(self, backend: Backend) -> list[GroupEngine]:
         own = self._own
-        if own.channel is None:
+        is_ours = isinstance(own.channel, Channel)
+        # Paddle's init_parallel_env does nothing for one, and has no group (3.3.1).
+        if own.channel is None or (is_ours and own.size == 1):
             return [SingleWorkerEngine(backend)]
-        if not isinstance(own.channel, Channel):  # not a run of ours: nothing else is there
+        if not is_ours:  # torchrun's and the like: nothing else is there
             return [backend.group_engine]
         assert self._agreement.relay is not None
         host = HostEngine(backend, self._agreement.relay, own.rank)

@@ -181,6 +181,8 @@ def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
     backend = order["backend"]
     gpus = launcher.gpus_per_worker(backend)
     setting = group_setting(backend_spec(backend))
+    if len(launcher.hosts) == 1:
+        setting = None  # one worker joins no other
     rendezvous, arrangement = _arranged(launcher, setting, order["timeout_s"])
     prepared = preparation(call)
     jobs = []
