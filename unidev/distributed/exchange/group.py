@@ -244,8 +244,8 @@ class Group:
             shuffle: whether to draw the order anew for each epoch, from ``seed`` and the number of
                 the epoch. None: as the loader does, with the order drawn here.
             seed: a non-negative integer, the same on all workers.
-            last: a last batch of fewer rows than workers: "pad" repeats rows, each equally often, so
-                that each worker has one and the mean over workers is the batch's, and
+            last: a last batch of fewer rows than workers: "pad" repeats rows, each equally often,
+                so that each worker has one and the mean over workers is the batch's, and
                 ``Shard.padding`` counts them; "drop" leaves the batch out.
 
         Raises:
