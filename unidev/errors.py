@@ -197,7 +197,7 @@ class RunError(UnidevError, RuntimeError):
 
 
 class WorkerFailedError(RunError):
-    """A worker failed, so the run has ended; that of the worker that failed first.
+    """A worker failed, so the run has ended. This is about the worker that failed first.
 
     Attributes:
         rank: the worker's number; -1 if unknown.

@@ -53,8 +53,8 @@ class _Sized(Prefetched):
 def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> Prefetched:
     """The batches of ``batches`` on ``device``, in order, some of them ahead of their use.
 
-    A thread reads the batches, and brings each to the device as by ``device_put``, so that the
-    loader and the transfers are at work while the step is::
+    A thread reads the batches, and moves each to the device as by ``device_put``, while the step
+    runs::
 
         for X, y in unidev.prefetch(loader, unidev.try_gpu()):
             loss, gradients = step(net, X, y)
@@ -70,13 +70,13 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
 
     Returns:
         An iterable; ``len`` of it is that of ``batches``, if there is one. Every iteration begins
-        anew. Every batch is in new memory, also where its tensors were on the device already: a
-        loader may overwrite its own while the batch is in use. What is neither array nor tensor
-        passes through unchanged.
+        anew. Every batch is in new memory, also if its tensors were on the device already: a loader
+        may overwrite its own while the batch is in use. Leaves that are neither arrays nor tensors
+        pass through unchanged.
 
-    The thread has the backend, the ``with device:``, the traces and the guards of the one that
-    iterates, and what the framework keeps for each thread, such as ``no_grad``; what a loader
-    changes of it there stays in that thread. It ends with the iteration: at the last batch, on
+    The thread has the backend, the ``with device:``, the traces and the guards of the thread that
+    iterates, and the framework's settings per thread, such as ``no_grad``. If a loader changes
+    these, the change stays in the reading thread. It ends with the iteration: at the last batch, on
     ``break``, on Ctrl-C, and when anything raises. Leaving early waits for the batch that the
     loader is making; after Ctrl-C, and at Python's end, 5 seconds at most.
 
@@ -85,8 +85,8 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
         DeletedTensorError: ``batches`` is a tensor whose memory is gone.
         UnsupportedOperation: an iteration that began before a fork goes on in the child.
 
-    An error of the loader comes in place of the batch, with its own traceback, and so do those of
-    ``device_put``.
+    An error of the loader or of ``device_put`` is raised in place of the batch, with its own
+    traceback.
 
     >>> import numpy as np
     >>> import unidev

@@ -38,7 +38,7 @@ def estimate_memory(
 ) -> MemoryEstimate:
     """Estimate the peak memory of ``step(*arguments)``, a training step, without changing anything.
 
-    The step is run on likenesses of ``arguments``. On PyTorch they have no memory, so the model may
+    The step is run on stand-ins for ``arguments``. On PyTorch they have no memory, so the model may
     be larger than the machine: made ``with torch.device("meta")``, it is counted as if it were on
     the first GPU, or on the CPU if there is none. On PaddlePaddle they are copies, and the
     framework counts. It is run twice, since optimizers make their state in their first step.

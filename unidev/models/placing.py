@@ -49,8 +49,8 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
     identity, so existing optimizers still train them. Tied weights stay tied and frozen ones
     frozen; hooks and the training mode are kept. A model that is already on ``device`` is not
     touched. Everything is copied before the old memory is released: the device needs room for the
-    complete model, and if anything fails, the model stays where it was, unchanged. So it does if
-    handlers of signals raise (Ctrl-C, an alarm), however many arrive. A thread waits while another
+    complete model, and if anything fails, the model stays where it was, unchanged; also if signal
+    handlers raise (Ctrl-C, an alarm), however often. A thread waits while another
     one places a model.
 
     Args:

@@ -28,7 +28,7 @@ def all_reduce(
     weights: Sequence[float] | None = None,
     in_place: bool = False,
 ) -> Sequence[T]:
-    """Combine what stands at the same place in each of ``trees``; the result goes to each device.
+    """Combine the tensors at the same place in each of ``trees``; each device gets the result.
 
     The tensors are combined in the order of the list, once, so that all devices get the same bits
     in every run. Few copies are made, however many tensors there are: those of one dtype travel

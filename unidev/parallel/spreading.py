@@ -34,7 +34,7 @@ _followed: weakref.WeakSet[Any] = weakref.WeakSet()
 def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None = None) -> T:
     """Put the layers of a sequential net on several devices, in order; returns the same net.
 
-    What flows from one layer to the next is moved by ``as_in_device``; gradients flow back. The net
+    Outputs of one layer are moved to the next by ``as_in_device``; gradients flow back. The net
     is called, trained, saved and loaded as before, with inputs from any device; outputs are on the
     last one, and so must be the labels. ``device_of(net)`` raises an error that has the device of
     each parameter; ``place(net, device)`` brings all layers together again.
@@ -43,7 +43,8 @@ def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None
         net: ``unidev.nn.sequential``, or the framework's own sequential net, built.
         devices: at most as many as there are layers.
         at: for each device but the first, the position of its first layer, in increasing order.
-            None: the most bytes of parameters on one device become as few as possible.
+            None: chosen so that the device with the most bytes of parameters has as few as
+            possible.
 
     Raises:
         UnsupportedOperation: ``net`` is not sequential, or layers for different devices share a

@@ -56,9 +56,9 @@ def convert(
         backend: the name of the backend to convert to: ``"numpy"``, ``"torch"``.
         device: a device of ``backend``. By default, the one where the tensor is: ``cpu:0`` for the
             CPU, the same GPU for a GPU. ``with device:`` does not matter here.
-        copy: None shares memory if it can, and copies otherwise; also if nothing may write to
-            ``x``, as to TensorFlow's tensors and to NumPy's read-only arrays, but could through
-            the result. False shares memory, or raises an error. True copies.
+        copy: None shares memory if it can, and copies otherwise; also if ``x`` is read-only
+            (TensorFlow's tensors, NumPy's read-only arrays) and the result would be writable. False
+            shares memory, or raises an error. True copies.
 
     Returns:
         A tensor, or a container of the same structure and types. On shared memory, what is written

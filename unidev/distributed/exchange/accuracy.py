@@ -24,9 +24,9 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
     Computes without gradients and in inference mode, and gives each layer the mode that it had
     before. Blocks for each batch, whose outputs are read.
 
-    Over a shard, ``unidev.group().shard(loader)``, each worker computes with its own rows, and all
-    get the share of all rows, each counted once, repeated ones not: then it is a collective, which
-    all workers call. Over other batches, each worker computes with all of them.
+    Over a shard, ``unidev.group().shard(loader)``, this is a collective, which all workers must
+    call: each computes with its own rows, and all get the accuracy over all rows, without repeated
+    ones. Over other batches, each worker computes with all of them.
 
     Args:
         model: a model, or a ``DataParallel``, which splits each batch over its devices. Called with

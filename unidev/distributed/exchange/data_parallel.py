@@ -40,8 +40,8 @@ class _Held(NamedTuple):
 class DataParallel(data_parallel.DataParallel):
     """A model at work on several devices, in several processes, or both.
 
-    A handle, not a model: ``model`` stays the object that it is, trained by the optimizers that it
-    has. ``value_and_grad``, ``sgd``, ``parameters``, ``save_parameters``, ``load_parameters``,
+    A handle, not a model: ``model`` stays the same object, and its optimizers go on training it.
+    ``value_and_grad``, ``sgd``, ``parameters``, ``save_parameters``, ``load_parameters``,
     ``device_of``, ``nn.train_mode`` and ``nn.eval_mode`` take it for that model::
 
         net = unidev.DataParallel(net, unidev.try_all_gpus())
@@ -51,8 +51,8 @@ class DataParallel(data_parallel.DataParallel):
     ``value_and_grad`` splits the tensors in positional arguments by rows, as ``split_batch`` does,
     and gives keyword arguments whole to each device. ``loss_of`` receives the model itself, which
     computes on one device after the other. Losses and gradients are reduced to the first device and
-    look like those of the model. The replicas get the model's values before each use, packed into
-    few transfers, so nothing that changes the model leaves one behind. Fewer rows than devices use
+    look like those of the model. The replicas get all of the model's values before each use, packed
+    into few transfers, so they never miss a change. Fewer rows than devices use
     fewer devices. With one device, nothing is copied.
 
     In a worker of ``unidev.run``, losses and gradients are then reduced over the workers, which all
@@ -60,8 +60,8 @@ class DataParallel(data_parallel.DataParallel):
     what a loader reads for its rank. The model begins with the values of worker 0, and stays the
     same on all as long as all change it in the same way. Calling it exchanges nothing.
 
-    Batch normalisation normalises each share by itself, which is another computation than on one
-    device; its running statistics become the mean over the shares, weighted by rows. With
+    Batch normalisation normalises each share by itself, so results differ from those on one device;
+    its running statistics become the mean over the shares, weighted by rows. With
     ``batch_norm="synchronized"`` it normalises by the rows of all workers, as one device would: in
     ``value_and_grad``, for each layer that trains, with two small exchanges. Other buffers
     are those of the first device of each worker. Dropout draws other numbers on each device as far

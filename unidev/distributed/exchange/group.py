@@ -50,8 +50,8 @@ _group: Group | None = None
 def group() -> Group:
     """The workers of this run; in a process that is not a worker, a group of one.
 
-    On PyTorch, in a process that torchrun or ``accelerate launch`` has started, those that it has
-    started; joins them, and blocks until all have come.
+    On PyTorch, the processes that torchrun or ``accelerate launch`` has started are a group, too:
+    the first call connects them, and blocks until all have called it.
 
     Raises:
         UnsupportedOperation: torchrun has started this process, and the framework cannot join; or

@@ -68,7 +68,7 @@ def run(  # noqa: PLR0913  each is an option of its own
             selects it; workers get it as UNIDEV_BACKEND.
         gpus_per_worker: how many GPUs (or simulated ones) each worker has for itself. 0: the CPU.
             None: one, if there are enough for all workers; else all use the CPU, which is reported.
-        timeout: how many seconds a worker may come to a collective after the others.
+        timeout: how many seconds the others wait for a worker at a collective.
         retries: how often the run starts again after a worker has failed, from the last checkpoint.
         checkpoints: the folder for ``group().checkpoint``; made if it is missing.
 
@@ -77,18 +77,18 @@ def run(  # noqa: PLR0913  each is an option of its own
 
     Raises:
         WorkerFailedError: a worker raised, was killed, ended, returned while others waited, or did
-            not come; the one that failed first.
+            not call a collective; names the one that failed first.
         InvalidDataError: an argument is invalid, or cannot be sent to a worker; or a result cannot
             be unpickled here.
         NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
         DeviceNotFoundError: there are not as many GPUs.
-        RunError: the system does not let as many processes, or their files, be opened.
+        RunError: the system does not allow so many processes, or so many open files.
         UnsupportedOperation: this is a worker already, the launcher is not available here, or
-            psutil is not installed, by which workers are watched.
+            psutil, which is needed to watch workers, is not installed.
 
-    However it ends, also by SIGKILL, it leaves no worker and nothing that a worker has started:
-    processes in sessions of their own are found by the variable UNIDEV_RUN_MARKS, unless their
-    environment was cleared.
+    However it ends, also by SIGKILL, no worker is left, nor any process that a worker has started:
+    the variable UNIDEV_RUN_MARKS marks those in other sessions, unless their environment was
+    cleared.
     """
     if membership.current is not None:
         raise UnsupportedOperation("unidev.run in a worker", _why_not_here(membership.current))
