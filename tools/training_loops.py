@@ -48,6 +48,8 @@ class Loop(NamedTuple):
     """NumPy arrays; for the number of workers, on which the end of a shard depends."""
     own: Callable[[Data], Iterable[tuple[Batch, bool]]]
     """Tensors on the worker's device, and whether their step only accumulates."""
+    has_norms: bool = False
+    """Whether the net has batch normalisation, which is then synchronized."""
 
 
 def drawn_data(seed: int) -> Data:
@@ -71,7 +73,7 @@ def in_one_process(kinds: Sequence[str], seed: int, workers: int) -> dict[str, l
             found[kind] = [[], _evaluated_whole(_net(), data)]
             continue
         loop, losses = LOOPS[kind], []
-        net = _net()
+        net = _net(has_norms=loop.has_norms)
         begun = _parameters(net)
         for batch in loop.whole(data, workers):
             loss, gradients = unidev.value_and_grad(_loss)(net, *_placed(batch))
@@ -127,8 +129,10 @@ def in_workers(kinds: Sequence[str], seed: int) -> dict[str, Values]:
             found[kind] = _evaluated(_net(), data)
             continue
         loop, losses = LOOPS[kind], []
-        net = _net(unidev.group().rank)
-        parallel = unidev.DataParallel(net)
+        net = _net(unidev.group().rank, has_norms=loop.has_norms)
+        parallel = unidev.DataParallel(
+            net, batch_norm="synchronized" if loop.has_norms else "local"
+        )
         for batch, accumulates in loop.own(data):
             with parallel.accumulate() if accumulates else nullcontext():
                 loss, gradients = unidev.value_and_grad(_loss)(parallel, *batch)
@@ -221,10 +225,12 @@ def _mxnet_loader(data: Data) -> Any:
 # -- both ------------------------------------------------------------------------------------------
 
 
-def _net(rank: int = 0) -> Any:
+def _net(rank: int = 0, *, has_norms: bool = False) -> Any:
     """Other weights on each worker: those of worker 0 count."""
     unidev.seed(1 + rank)
-    net = nn.sequential(nn.dense(_FEATURES, _HIDDEN), nn.tanh(), nn.dense(_HIDDEN, _CLASSES))
+    first = [nn.dense(_FEATURES, _HIDDEN, bias=not has_norms)]  # a norm takes a bias away
+    first += [nn.batch_norm(_HIDDEN)] * has_norms
+    net = nn.sequential(*first, nn.tanh(), nn.dense(_HIDDEN, _CLASSES))
     return unidev.place(net, unidev.group().device)
 
 
@@ -239,7 +245,7 @@ def _outputs(net: Any, inputs: Array) -> Array:
 
 
 def _ended(net: Any, losses: Sequence[float], data: Data) -> Values:
-    """Parameters, losses and outputs."""
+    """Outputs are those of evaluation, which depend on running statistics, too."""
     return [*_parameters(net), np.array(losses), _outputs(net, data.inputs)]
 
 
@@ -254,7 +260,7 @@ def _placed(batch: Any) -> Any:
     return unidev.array(batch, device=device)
 
 
-EVALUATION = "evaluation"
+EVALUATION, NORMS = "evaluation", "norms"
 LOOPS = {
     "even": Loop(_even, lambda data: _split(_even(data))),
     "uneven": Loop(_uneven, lambda data: _split(_uneven(data))),
@@ -264,4 +270,5 @@ LOOPS = {
     ),
     "loader": Loop(_in_order, lambda data: _sharded(_loader(data))),
     "accumulate": Loop(_double, _accumulated),
+    NORMS: Loop(_uneven, lambda data: _split(_uneven(data)), has_norms=True),
 }

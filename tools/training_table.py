@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from measured_table import MeasuredTable
-from training_loops import EVALUATION, MOST_WORKERS, in_one_process, in_workers
+from training_loops import EVALUATION, MOST_WORKERS, NORMS, in_one_process, in_workers
 
 import unidev
 
@@ -33,13 +33,16 @@ KINDS = {
     "dropped": '`group().shard` of a sequence, `last="drop"`',
     "loader": "`group().shard` of the framework's own loader",
     "accumulate": "`accumulate()`, one step more on each next worker",
+    NORMS: '`DataParallel(net, batch_norm="synchronized")`, uneven batches',
     EVALUATION: "`evaluate_accuracy` and `gather_rows` over a shard",
 }
 TABLE = MeasuredTable("loop", "kinds", KINDS, "frameworks", FRAMEWORKS)
-LIMIT = 1e-6
-"""Float32 has 6e-8; 2e-7 was usual, of 60 seeds 4e-7 the most."""
-_LEAST_CHANGE = 0.05
-"""Parameters that stay what they were would agree whatever the workers do; 0.14 was the least."""
+_LIMIT = 1e-6
+"""Float32 has 6e-8; 1e-7 is usual, 4e-7 was the most of 150 trainings of each kind on PyTorch."""
+_LIMITS = {NORMS: 1e-5}
+"""A norm divides by the deviation of few rows; 1e-6 was the most of 150."""
+_LEAST_CHANGE = 0.01
+"""Parameters that stay what they were would agree whatever the workers do; 0.03 was the least."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Comparison:
         found = []
         if not self.has_equal_bits:
             found.append("two workers have different bits")
-        if not self.difference <= LIMIT:  # also where it is no number
+        if not self.difference <= _LIMITS.get(self.kind, _LIMIT):  # also where it is no number
             found.append(f"one process has other values, by {self.difference:.1g}")
         if not self.change >= _LEAST_CHANGE:
             found.append(f"training has changed a parameter by {self.change:.1g} only")
