@@ -273,7 +273,8 @@ def test_synchronized_norms(bench: Workbench) -> None:
     if "reason" in found[0]:
         bench.not_applicable(f"the backend cannot synchronize norms: {found[0]['reason']}")
     for own in found:
-        assert own["found"].keys() == own["whole"].keys()
+        names, expected = own["found"].keys(), own["whole"].keys()
+        assert names == expected, f"{sorted(names)}, not {sorted(expected)}"
         for name, x in own["found"].items():
             whole, first = own["whole"][name], found[0]["found"][name]
             assert np.allclose(x, whole, rtol=1e-4, atol=1e-5), f"{name}: {x}, not {whole}"
