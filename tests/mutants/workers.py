@@ -213,6 +213,22 @@ def shards_are_shuffled_once(backend: Any) -> None:
         return sound(self, 0)
 
 
+@multi_mutant("workers.shards")
+def a_repeated_row_counts_twice(backend: Any) -> None:
+    """One row for each worker that would have none: DistributedSampler's padding."""
+    from unidev.data.sharding import Shard
+
+    sound = Shard._own
+
+    @replace(Shard)
+    def _own(self: Any, order: Any) -> Any:
+        found, left = sound(self, order), self._sharding.rows % self._sharding.batch_size
+        if self._sharding.last == "pad" and left < self._size:
+            row = order[-left:].tolist()[self._rank % left]
+            found[-1] = [row], int(self._rank >= left)
+        return found
+
+
 @multi_mutant("workers.evaluation")
 def padded_rows_are_counted(backend: Any) -> None:
     """Rows that a sampler has repeated count as often as they were read: DistributedSampler's."""
