@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -49,9 +50,9 @@ def _check(model: nn.Module) -> None:
 
 
 def _is_compiled(module: nn.Module) -> bool:
-    return isinstance(module, torch._dynamo.OptimizedModule) or (
-        module._compiled_call_impl is not None
-    )
+    dynamo: Any = sys.modules.get("torch._dynamo")  # to import it takes seconds
+    is_wrapped = dynamo is not None and isinstance(module, dynamo.OptimizedModule)
+    return is_wrapped or module._compiled_call_impl is not None
 
 
 class _Synchronizing(TorchFunctionMode):
