@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
 
+import unidev
 from unidev.contract import Rendezvous
 from unidev_torch.group.setting import TorchSetting
 
@@ -66,3 +68,17 @@ def test_a_run_exchanges_by_it() -> None:
 
 def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
     check_two_hosts("torch", tmp_path)
+
+
+def _reduced_after_an_optimizer() -> list[float]:
+    torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports torch._dynamo
+    total: torch.Tensor = unidev.group().all_reduce(torch.ones(2))
+    return total.tolist()  # type: ignore[no-any-return]
+
+
+def test_an_optimizer_made_first_brings_no_warning(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE", "0")
+    assert unidev.run(_reduced_after_an_optimizer, backend="torch") == [[2.0, 2.0]] * 2
+    assert "No backend of type" not in capfd.readouterr().err

@@ -83,6 +83,10 @@ class TorchEngine(GroupEngine):
         group = dist.group.WORLD
         assert group is not None
         self._group = group
+        if self._is_ours and len(names) == 1:
+            # Torch leaves it out where another engine was registered, as torch._dynamo does, which
+            # every optimizer imports; then its end warns of hooks (2.13).
+            group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         # A group of the program's own may have no engine for the CPU.
         has_cpu = "cpu:" in dist.get_backend_config()
         self._codes_at = torch.device("cpu") if has_cpu else device.native
