@@ -72,13 +72,15 @@ def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
 
 def _reduced_after_an_optimizer() -> list[float]:
     torch.optim.Adam([torch.zeros(1, requires_grad=True)])  # imports torch._dynamo
-    total: torch.Tensor = unidev.group().all_reduce(torch.ones(2))
+    group = unidev.group()
+    total: torch.Tensor = group.all_reduce(torch.ones(2, device=group.device.native))
     return total.tolist()  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize("gpus", [0, 1])
 def test_an_optimizer_made_first_brings_no_warning(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    gpus: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("UNIDEV_SIMULATE", "0")
-    assert unidev.run(_reduced_after_an_optimizer, backend="torch") == [[2.0, 2.0]] * 2
+    found = unidev.run(_reduced_after_an_optimizer, backend="torch", gpus_per_worker=gpus)
+    assert found == [[2.0, 2.0]] * 2
     assert "No backend of type" not in capfd.readouterr().err

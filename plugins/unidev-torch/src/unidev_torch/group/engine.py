@@ -83,7 +83,7 @@ class TorchEngine(GroupEngine):
         group = dist.group.WORLD
         assert group is not None
         self._group = group
-        if self._is_ours and len(names) == 1:
+        if self._is_ours and group.name() == "undefined":
             # Torch leaves it out where another engine was registered, as torch._dynamo does, which
             # every optimizer imports; then its end warns of hooks (2.13).
             group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
