@@ -133,6 +133,9 @@ def test_the_verdict_says_who_sees_less(faked) -> None:
         "There are 2 GPUs, but tensorflow does not see all.\n"
     )
     assert faked(case(EMPTY, torch(0)))[1].startswith("No GPU can be used: no driver sees one.\n")
+    assert faked(case(with_environment(EMPTY, UNIDEV_SIMULATE="2"), torch(0)))[1].startswith(
+        "No real GPU can be used: no driver sees one. unidev's GPUs are simulated.\n"
+    )
     assert faked(case(WORKING, NUMPY))[1].startswith(
         "There are 2 GPUs, but no framework to use them.\n"
     )

@@ -281,6 +281,9 @@ def test_simulated_gpus_are_said_to_be_none_after_what_is_missing() -> None:
     assert [each.cause for each in both] == ["no-gpu", "simulated"]
     assert "gpu:0 to gpu:3 are simulated" in both[1].title
     assert not both[1].is_blocking
+    assert "simulate" not in everything(both[0])
+    (without,) = found(with_environment(EMPTY, UNIDEV_SIMULATE="0"), torch(0))
+    assert "export UNIDEV_SIMULATE=2" in everything(without)
 
 
 @pytest.mark.parametrize("value", ["two", "-1", "100"])

@@ -21,15 +21,16 @@ def no_gpu(case: Case) -> Iterator[Finding]:
     machine = case.machine
     if not lacks_hardware(machine) or case.is_seen_by_frameworks_alone:
         return
-    simulate = Remedy(
-        "To write and test GPU code here, simulate GPUs.", set_variable(machine, VARIABLE, "2")
-    )
+    simulate = []
+    if machine.environment.get(VARIABLE, "").strip() in ("", "0"):
+        text = "To write and test GPU code here, simulate GPUs."
+        simulate.append(Remedy(text, set_variable(machine, VARIABLE, "2")))
     if machine.pci_count is None:
         yield Finding(
             "no-gpu",
             "No GPU or GPU driver was found.",
             (f"no driver answers, and {machine.system} does not expose a PCI bus",),
-            (Remedy("If this machine has a GPU, install its vendor's driver."), simulate),
+            (Remedy("If this machine has a GPU, install its vendor's driver."), *simulate),
             DRIVER_PAGES["cuda"],
         )
         return
@@ -42,7 +43,7 @@ def no_gpu(case: Case) -> Iterator[Finding]:
         ),
         (
             Remedy("Run on a machine with a GPU; virtual machines must have one assigned to them."),
-            simulate,
+            *simulate,
         ),
     )
 

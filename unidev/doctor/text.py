@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -> None:
     """Print the complete diagnosis."""
     healthy = is_healthy(case, findings)
-    console.print(Text(_verdict(case, healthy=healthy), style="bold green" if healthy else "bold"))
+    verdict = _verdict(case, findings, healthy=healthy)
+    console.print(Text(verdict, style="bold green" if healthy else "bold"))
     for number, finding in enumerate(findings, start=1):
         console.print()
         _print_finding(number, finding, console)
@@ -37,7 +38,7 @@ def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -
             _print_driver(driver, console)
 
 
-def _verdict(case: Case, *, healthy: bool) -> str:
+def _verdict(case: Case, findings: Sequence[Finding], *, healthy: bool) -> str:
     count = len(case.machine.gpus)
     if case.is_seen_by_frameworks_alone:
         who = "Every framework sees" if healthy else "Not every framework sees"
@@ -49,6 +50,8 @@ def _verdict(case: Case, *, healthy: bool) -> str:
             return f"Every framework sees every GPU that is visible to it: {visible} of {count}."
         return f"Every framework sees every GPU: {count}."
     if not count:
+        if any(each.cause == "simulated" and not each.is_blocking for each in findings):
+            return "No real GPU can be used: no driver sees one. unidev's GPUs are simulated."
         return "No GPU can be used: no driver sees one."
     be, them = ("is", "it") if count == 1 else ("are", "them")
     return f"There {be} {count_text(count, 'GPU')}, but {_who_does_not(case, them)}."
