@@ -13,5 +13,5 @@ def test_there_are_some():
 
 @pytest.mark.parametrize("program", BOTH, ids=lambda program: f"{program.page}:{program.line}")
 @pytest.mark.parametrize("count", ["0", "2"])
-def test_a_program_on_a_page_runs_with_several_frameworks(program, count):
-    run(["-c", program.code], simulate=count)
+def test_a_program_on_a_page_runs_with_several_frameworks(program, count, tmp_path):
+    run(["-c", program.code], simulate=count, folder=tmp_path)

@@ -17,7 +17,12 @@ ROOT = Path(__file__).parents[2]
 
 
 def run(
-    words: Sequence[object], *, simulate: str = "2", backend: str = "", is_fresh: bool = False
+    words: Sequence[object],
+    *,
+    simulate: str = "2",
+    backend: str = "",
+    is_fresh: bool = False,
+    folder: Path = ROOT,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program that succeeds, in a copy of a process that has imported the frameworks.
 
@@ -26,14 +31,15 @@ def run(
         simulate: how many simulated GPUs there are.
         backend: the name that ``UNIDEV_BACKEND`` has.
         is_fresh: nothing is imported yet, where the order of imports matters.
+        folder: where it runs; what writes files gets one of its own.
     """
     program = [str(word) for word in words]
     own = {**os.environ, "UNIDEV_SIMULATE": simulate, "UNIDEV_BACKEND": backend}
     if is_fresh:
-        done = run_fresh(program, environment=own, folder=ROOT)
+        done = run_fresh(program, environment=own, folder=folder)
     else:
         also = ("frameworks_warm", *EXAMPLES)
-        done = run_program(program, backend="tensorflow", also=also, environment=own, folder=ROOT)
+        done = run_program(program, backend="tensorflow", also=also, environment=own, folder=folder)
     assert done.returncode == 0, done.stderr[-3000:]
     return done
 
