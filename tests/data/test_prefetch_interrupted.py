@@ -31,7 +31,7 @@ def wait_until_the_main_thread_joins() -> None:
         frame = sys._current_frames()[main]
         if any(each.f_code.co_name == "join" for each, _ in traceback.walk_stack(frame)):
             return
-        time.sleep(0.001)
+        time.sleep(0.001)  # nothing tells that another thread waits in join: its stack is looked at
 
 
 class Interrupting:
@@ -47,7 +47,7 @@ class Interrupting:
         wait_until_the_main_thread_joins()
         for _ in range(self.times):
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.001)
+            time.sleep(0.001)  # Linux makes one of equal signals that are pending
         self.may_end.wait()
         yield np.ones(1)
 

@@ -1,7 +1,7 @@
 """Libraries' own objects in a batch of PyTorch tensors: ``nox -s libraries``.
 
-The default sessions have stand-ins of the same shape, in ``tests/tensors/test_objects.py`` and in
-the tests of containers of PyTorch's plugin.
+The default sessions have stand-ins of the same shape, in ``tests/helpers/library_objects.py`` and
+in the tests of containers of PyTorch's plugin.
 """
 
 from __future__ import annotations

@@ -33,7 +33,16 @@ if TYPE_CHECKING:
     from unidev.contract.installation import Build, Installation, Wheel
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
-    from unidev.contract.layers import Array, Functions, Layers, Model, Moments, Pair, Tensor
+    from unidev.contract.layers import (
+        Array,
+        CombineMoments,
+        Functions,
+        Layers,
+        Model,
+        Moments,
+        Pair,
+        Tensor,
+    )
     from unidev.contract.loading import (
         EpochBatches,
         Loader,
@@ -63,6 +72,7 @@ if TYPE_CHECKING:
         "BackendSpec",
         "Build",
         "Collectives",
+        "CombineMoments",
         "Contained",
         "CopyStream",
         "Device",

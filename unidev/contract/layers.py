@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     Tensor = Any
     Model = Any
     Pair = tuple[int, int]
+    CombineMoments = Callable[[Tensor, Tensor, int], "Moments"]
+    """Of this worker's ``(mean, deviations, count)``: see ``Layers.synchronized``."""
 
 
 class Moments(NamedTuple):
@@ -130,7 +132,7 @@ class Layers(ABC):
     def synchronized(
         self,
         model: Model,
-        combine: Callable[[Tensor, Tensor, int], Moments],  # noqa: ARG002
+        combine: CombineMoments,  # noqa: ARG002
     ) -> AbstractContextManager[None]:
         """A block in which layers of batch normalisation that train use the batch of all workers.
 

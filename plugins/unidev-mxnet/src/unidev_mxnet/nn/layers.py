@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Model, Moments, Pair, Tensor
+    from unidev.contract import Array, CombineMoments, Model, Pair, Tensor
 
 _PORTABLE = {"gamma": "weight", "beta": "bias"}
 """Gluon's names in batch norm, and their names in a checkpoint."""
@@ -231,9 +231,7 @@ class MxnetLayers(Layers):
             )
         return list(model._children.values())
 
-    def synchronized(
-        self, model: Model, combine: Callable[[Tensor, Tensor, int], Moments]
-    ) -> AbstractContextManager[None]:
+    def synchronized(self, model: Model, combine: CombineMoments) -> AbstractContextManager[None]:
         """Gluon's layers, and unidev's, unless they are hybridized."""
         return synchronized(model, combine, BatchNorm)
 

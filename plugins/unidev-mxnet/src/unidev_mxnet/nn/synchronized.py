@@ -15,17 +15,15 @@ from unidev_mxnet.models.tree import blocks_of
 from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from unidev.contract import Model, Moments, Tensor
+    from unidev.contract import CombineMoments, Model, Tensor
 
-    Combine = Callable[[Tensor, Tensor, int], Moments]
-
-_Base = nn.BatchNorm.__mro__[1]
+_Base: Any = nn.BatchNorm.__base__  # also of contrib's; it has no public name
 
 
 @contextmanager
-def synchronized(model: Model, combine: Combine, own: type[Block]) -> Iterator[None]:
+def synchronized(model: Model, combine: CombineMoments, own: type[Block]) -> Iterator[None]:
     """A block in which these layers of ``model`` normalise by all workers' statistics.
 
     Backward runs in threads of MXNet's, and is awaited here: other exchanges come after its own.
@@ -70,7 +68,7 @@ def _layers_of(model: Model, own: type[Block]) -> list[Block]:
 class _Order:
     """The order of the layers in one forward, and the first error of backward's threads."""
 
-    def __init__(self, combine: Combine) -> None:
+    def __init__(self, combine: CombineMoments) -> None:
         self.combine = combine
         self.error: UnidevError | None = None
         self.was_used = False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Layer = Any
 
-    from unidev.contract import Array, Moments, Pair, Tensor
+    from unidev.contract import Array, CombineMoments, Pair, Tensor
 
 
 class Unfilled(paddle.nn.initializer.Initializer):  # type: ignore[misc]  # Paddle is untyped here
@@ -121,9 +121,7 @@ class PaddleLayers(Layers):
         else:
             model.eval()
 
-    def synchronized(
-        self, model: Layer, combine: Callable[[Tensor, Tensor, int], Moments]
-    ) -> AbstractContextManager[None]:
+    def synchronized(self, model: Layer, combine: CombineMoments) -> AbstractContextManager[None]:
         """Paddle's layers for 1 to 3 dimensions, and unidev's."""
         return synchronized(model, combine, BatchNorm)
 

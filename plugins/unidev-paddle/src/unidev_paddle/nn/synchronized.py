@@ -10,21 +10,20 @@ from unidev.errors import UnsupportedOperation
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from unidev.contract import Moments, Tensor
+    from unidev.contract import CombineMoments, Tensor
 
     Layer = Any
-    Combine = Callable[[Tensor, Tensor, int], Moments]
 
-_Base = paddle.nn.BatchNorm2D.__mro__[1]
+_Base: Any = paddle.nn.BatchNorm2D.__base__  # of those for 1 to 3 dimensions; it has no public name
 _LAST = ("NLC", "NHWC", "NDHWC")
 """Data formats whose last axis is that of the channels; ``NC`` has it there, too."""
 _NARROW = (paddle.float16, paddle.bfloat16)
 
 
 @contextmanager
-def synchronized(model: Layer, combine: Combine, own: type[Layer]) -> Iterator[None]:
+def synchronized(model: Layer, combine: CombineMoments, own: type[Layer]) -> Iterator[None]:
     """A block in which the ``forward`` of these layers of ``model`` is ``_forward``."""
     layers = _layers_of(model, own)
     with ExitStack() as block:
@@ -52,7 +51,7 @@ def _layers_of(model: Layer, own: type[Layer]) -> list[Layer]:
     return found
 
 
-def _forward(layer: Layer, combine: Combine, given: Tensor) -> Tensor:
+def _forward(layer: Layer, combine: CombineMoments, given: Tensor) -> Tensor:
     if not layer.training or layer._use_global_stats:
         return type(layer).forward(layer, given)
     x = given.astype("float32") if given.dtype in _NARROW else given
@@ -79,7 +78,7 @@ class _Combined(paddle.autograd.PyLayer):  # type: ignore[misc]  # Paddle is unt
 
     @staticmethod
     def forward(
-        ctx: Any, mean: Tensor, deviations: Tensor, count: int, combine: Combine
+        ctx: Any, mean: Tensor, deviations: Tensor, count: int, combine: CombineMoments
     ) -> tuple[Tensor, Tensor]:
         """Waits for the other workers."""
         found = combine(mean, deviations, count)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Model, Moments, Pair, Tensor
+    from unidev.contract import Array, CombineMoments, Model, Pair, Tensor
 
 _PLAIN = {"dtype": "float32"}
 """The weights' dtype, regardless of Keras's policy."""
@@ -105,9 +105,7 @@ class TensorFlowLayers(Layers):
             return model.stack
         return model.layers if isinstance(model, keras.Sequential) else super().sequence(model)
 
-    def synchronized(
-        self, model: Model, combine: Callable[[Tensor, Tensor, int], Moments]
-    ) -> AbstractContextManager[None]:
+    def synchronized(self, model: Model, combine: CombineMoments) -> AbstractContextManager[None]:
         """Keras's layers, and unidev's."""
         return synchronized(model, combine)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -13,18 +14,16 @@ from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.nn import keras_layers as ours
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from unidev.contract import Model, Moments, Tensor
-
-    Combine = Callable[[Tensor, Tensor, int], Moments]
+    from unidev.contract import CombineMoments, Model, Tensor
 
 _Keras = keras.layers.BatchNormalization
 _KNOWN = (_Keras, ours.BatchNormalization)
 
 
 @contextmanager
-def synchronized(model: Model, combine: Combine) -> Iterator[None]:
+def synchronized(model: Model, combine: CombineMoments) -> Iterator[None]:
     """A block in which the ``_moments`` of these layers of ``model`` are those of all workers."""
     layers = _layers_of(model)
     with ExitStack() as block:
@@ -49,7 +48,9 @@ def _layers_of(model: Model) -> list[Any]:
     return found
 
 
-def _moments(layer: Any, combine: Combine, inputs: Tensor, mask: Tensor | None) -> tuple[Any, Any]:
+def _moments(
+    layer: Any, combine: CombineMoments, inputs: Tensor, mask: Tensor | None
+) -> tuple[Any, Any]:
     """The mean and the variance of each channel of all workers' inputs."""
     doing = f"synchronizing the batch normalisation of {layer.name}"
     if mask is not None:
@@ -61,9 +62,7 @@ def _moments(layer: Any, combine: Combine, inputs: Tensor, mask: Tensor | None) 
     sizes = inputs.shape.as_list()
     is_last = isinstance(layer, ours.BatchNormalization)
     axes = list(range(len(sizes) - 1)) if is_last else list(layer._reduction_axes)
-    count = 1
-    for axis in axes:
-        count *= sizes[axis]
+    count = math.prod(sizes[axis] for axis in axes)
     mean = tf.reduce_sum(inputs, axes, keepdims=True) / max(count, 1)
     deviations = tf.reduce_sum(tf.square(inputs - mean), axes)
 

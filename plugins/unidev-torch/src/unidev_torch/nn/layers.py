@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Moments, Pair
+    from unidev.contract import Array, CombineMoments, Pair
 
 _UNFILLED: Any = {"device": "meta", "dtype": torch.float32}
 """Layers are made without weights: torch would draw them from the user's generator."""
@@ -123,7 +123,7 @@ class TorchLayers(Layers):
         return super().sequence(model)
 
     def synchronized(
-        self, model: nn.Module, combine: Callable[[torch.Tensor, torch.Tensor, int], Moments]
+        self, model: nn.Module, combine: CombineMoments
     ) -> AbstractContextManager[None]:
         """Whatever calls ``torch.nn.functional.batch_norm``."""
         return synchronized(model, combine)

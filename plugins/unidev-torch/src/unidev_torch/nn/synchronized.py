@@ -15,17 +15,15 @@ from torch.overrides import TorchFunctionMode
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from unidev.contract import Moments
-
-    Combine = Callable[[torch.Tensor, torch.Tensor, int], Moments]
+    from unidev.contract import CombineMoments
 
 _NARROW = (torch.float16, torch.bfloat16)
 
 
 @contextmanager
-def synchronized(model: nn.Module, combine: Combine) -> Iterator[None]:
+def synchronized(model: nn.Module, combine: CombineMoments) -> Iterator[None]:
     """A block in which this thread's calls of ``F.batch_norm`` that train use ``combine``.
 
     Whichever layer calls it: other libraries' layers have a ``forward`` of their own around it.
@@ -56,7 +54,7 @@ def _is_compiled(module: nn.Module) -> bool:
 
 
 class _Synchronizing(TorchFunctionMode):
-    def __init__(self, combine: Combine) -> None:
+    def __init__(self, combine: CombineMoments) -> None:
         super().__init__()
         self._combine = combine
 
@@ -106,7 +104,7 @@ class _Combined(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, mean: torch.Tensor, deviations: torch.Tensor, count: int, combine: Combine
+        ctx: Any, mean: torch.Tensor, deviations: torch.Tensor, count: int, combine: CombineMoments
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Waits for the other workers."""
         found = combine(mean, deviations, count)
