@@ -308,17 +308,19 @@ class Opened:
                 return f"[{shown(entry.entry)}]"
             return entry.codify("")  # type: ignore[no-any-return]
 
-        accessors = self._structure.accessors()
         try:
-            return ["".join(map(step, accessor)) for accessor in accessors]
+            return ["".join(map(step, accessor)) for accessor in self._accessors]
         except Exception:  # noqa: BLE001  a container's own entries can raise anything
-            return [f"[leaf {position}]" for position in range(len(accessors))]
+            return [f"[leaf {position}]" for position in range(len(self._accessors))]
+
+    @cached_property
+    def _accessors(self) -> list[Any]:
+        return self._structure.accessors()  # type: ignore[no-any-return]
 
     def layout(self) -> list[tuple[Any, ...]]:
         """For each tensor, the keys that lead to it, and the classes of the containers there."""
-        accessors = self._structure.accessors()
         return [
-            tuple((step.entry, step.type) for step in accessors[position])
+            tuple((step.entry, step.type) for step in self._accessors[position])
             for position, *_ in self.found
         ]
 

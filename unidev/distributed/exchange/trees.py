@@ -62,12 +62,13 @@ class Tree:
     def lines(self) -> list[str]:
         """Each tensor in words, the same on every worker with such a tree."""
         lines, seen = [], set[int]()
+        described = _described_kinds(self.kinds, self.backend)
         opened = zip(self._opened.layout(), self._opened.paths(), self._ties, strict=True)
         for steps, path, tie in opened:
             inside = "".join(f" of a {step[1].__name__}" for step in reversed(steps))
             where = f" at {path}{inside}" if steps else ""
             tied = f", tied to the tensor {tie}" if tie in seen else ""
-            lines.append(f"{_described(self.kinds[tie], self.backend)}{where}{tied}")
+            lines.append(f"{described[self.kinds[tie]]}{where}{tied}")
             seen.add(tie)
         return lines
 
@@ -106,8 +107,9 @@ class _Named(Tree):
         return f"[{self._names[position]!r}]"
 
     def lines(self) -> list[str]:
+        described = _described_kinds(self.kinds, self.backend)
         return [
-            f"{_described(kind, self.backend)} at {self.path(position)}"
+            f"{described[kind]} at {self.path(position)}"
             for position, kind in enumerate(self.kinds)
         ]
 
@@ -118,6 +120,8 @@ class _Named(Tree):
         return dict(zip(self._names, self.tensors, strict=True))
 
 
-def _described(kind: Kind, backend: Backend) -> str:
-    shape, dtype = kind
-    return f"a {portable_name(dtype, backend) or dtype} tensor of shape {shape}"
+def _described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
+    """Each different one in words."""
+    dtypes = dict.fromkeys(kind.dtype for kind in kinds)
+    names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}
+    return {kind: f"a {names[kind.dtype]} tensor of shape {kind.shape}" for kind in set(kinds)}
