@@ -1,4 +1,4 @@
-"""Collectives through the launcher's own channel, for what no framework's engine carries."""
+"""Collectives of the host's own, for what no framework's engine carries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unidev.contract.dtypes import portable_name
 from unidev.contract.group_engine import GroupEngine
+from unidev.distributed.exchange.by_memory import MemoryCarrier
+from unidev.distributed.exchange.by_messages import MessageCarrier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,58 +37,59 @@ _ALL = MappingProxyType(dict.fromkeys(("sum", "min", "max", "broadcast", "gather
 
 
 class HostEngine(GroupEngine):
-    """By NumPy: rank 0 combines what the others send, in the order of ranks."""
+    """By NumPy: each worker combines a part of what all have, in the order of ranks.
+
+    On one host the arrays are exchanged in memory that the workers share, else by the channel.
+    """
 
     carries = _ALL
     gathered = MappingProxyType({})
 
     def __init__(self, backend: Backend, relay: Relay, rank: int) -> None:
         super().__init__(backend)
-        self._relay = relay
         self._rank = rank
+        self._carrier = (
+            MessageCarrier(relay) if relay.memory is None else MemoryCarrier(relay.memory)
+        )
 
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """The channel is there already."""
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
-        """Combined by rank 0, in new memory."""
-        mine = self._read(flat)
-
-        def combined(parts: Sequence[Any]) -> Sequence[Any]:
-            for part in parts[1:]:
-                _UFUNCS[op](mine, _array(part, mine), out=mine)
-            return [_bytes(mine)]
-
-        return self._made(self._relay.exchange(_bytes(mine), combined), mine, flat)
+        """In new memory."""
+        own = self._read(flat)
+        self._carrier.all_reduce(own.reshape(-1), _UFUNCS[op])
+        return self._made(own, flat)
 
     def broadcast(self, flat: Tensor, root: int) -> Tensor:
         """In new memory, except at ``root``."""
-        mine = self._read(flat)
-        part = _bytes(mine) if self._rank == root else b""
-        found = self._relay.exchange(part, lambda parts: [parts[root]])
-        return flat if self._rank == root else self._made(found, mine, flat)
+        if self._rank == root:
+            self._carrier.broadcast(self._read(flat).reshape(-1), root)
+            return flat
+        found = np.empty(tuple(flat.shape), portable_name(flat.dtype, self.backend))
+        self._carrier.broadcast(found.reshape(-1), root)
+        return self._made(found, flat)
 
     def all_gather(self, flat: Tensor) -> Sequence[Tensor]:
         """In new memory."""
-        mine = self._read(flat)
-        found = memoryview(self._relay.exchange(_bytes(mine), lambda parts: parts))
-        starts = range(0, found.nbytes, mine.nbytes)
-        return [self._made(found[at : at + mine.nbytes], mine, flat) for at in starts]
+        own = self._read(flat)
+        found = self._carrier.all_gather(own.reshape(-1))
+        return [self._made(each.reshape(own.shape), flat) for each in found]
 
     def barrier(self) -> None:
-        """Return when all have sent something."""
-        self._relay.exchange(b"", lambda parts: parts[:1])
+        """Return when all have come."""
+        self._carrier.barrier()
 
     def leave(self) -> None:
         """The channel stays."""
 
     def _read(self, flat: Tensor) -> Array:
+        """The values in memory that may be written to, in the order of C."""
         return np.asarray(self.backend.to_numpy(flat), order="C")
 
-    def _made(self, found: Any, array: Array, like: Tensor) -> Tensor:
-        """The bytes ``found`` as ``array`` has them, in a tensor like ``like``."""
-        shaped = _array(found, array)
-        return self.backend.from_numpy(shaped, like.dtype, self.backend.device_of(like))
+    def _made(self, array: Array, like: Tensor) -> Tensor:
+        """The values of ``array`` in a tensor like ``like``."""
+        return self.backend.from_numpy(array, like.dtype, self.backend.device_of(like))
 
 
 class SingleWorkerEngine(GroupEngine):
@@ -114,12 +118,3 @@ class SingleWorkerEngine(GroupEngine):
 
     def leave(self) -> None:
         """There is no other."""
-
-
-def _bytes(array: Array) -> Array:
-    return array.reshape(-1).view(np.uint8)
-
-
-def _array(found: Any, like: Array) -> Array:
-    shaped: Array = np.frombuffer(found, like.dtype).reshape(like.shape)
-    return shaped

@@ -95,7 +95,7 @@ class RayLauncher(Launcher):
     def send(self, rank: int, frame: Frame) -> None:
         """By Ray's object store."""
         if rank in self._polls.values():
-            self._actors[rank].send.remote(rank, frame._replace(body=bytes(frame.body)))
+            self._actors[rank].send.remote(rank, frame._replace(body=b""), bytes(frame.body))
 
     def events(self, timeout_s: float) -> Sequence[Event]:
         """The events that the actors report; a lost actor is an ended worker."""
@@ -216,6 +216,7 @@ class RayLauncher(Launcher):
                 f"s: the cluster has {count_text(there, 'CPU')}, and each worker needs one. If it "
                 f"is busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
             ) from error
+        ray.get([actor.meet.remote(self._actors) for actor in self._actors])
         self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
 
 

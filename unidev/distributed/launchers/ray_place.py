@@ -1,19 +1,27 @@
-"""An actor of Ray: a worker's process, and its messages to the process that started the run."""
+"""An actor of Ray: a worker's process, its messages to the other workers and to ``run``."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from unidev.contract.launcher import MESSAGE, PROGRESS, Event, Frame
 from unidev.distributed.exchange.ports import free_ports
+from unidev.distributed.messages.frames import DATA, EVERYBODY
 from unidev.distributed.workers.worker_host import WorkerHost
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.group_engine import HelperProcess
-    from unidev.contract.launcher import Event, Frame, Job
+    from unidev.contract.launcher import Job
+
+_HOLD_S = 0.05
+"""How late ``run`` may hear of progress: much less than any time that a worker is waited for."""
+_SMALL_BYTES = 1 << 16
+"""Ray sends less than that along with the call."""
 
 
 class RayPlace:
@@ -27,6 +35,7 @@ class RayPlace:
         self._waiting: deque[tuple[int, Frame]] = deque()
         self._using = threading.Lock()
         self._is_over = False
+        self._places: Sequence[Any] = ()
 
     def host(self) -> str:
         """The address of this machine, as Ray knows it."""
@@ -46,19 +55,48 @@ class RayPlace:
         """Start the worker."""
         self._place.start([job], ())
 
-    def send(self, rank: int, frame: Frame) -> None:
+    def meet(self, places: Sequence[Any]) -> None:
+        """Know the actors of all workers, by rank: what these send one another goes to them."""
+        self._places = places
+
+    def send(self, rank: int, frame: Frame, body: Any) -> None:
         """Queue a message for the worker."""
-        self._waiting.append((rank, frame))
+        self._waiting.append((rank, frame._replace(body=body)))
         self._place.wake()
 
     def events(self, timeout_s: float) -> list[Event]:
-        """The events since the last call; waits up to ``timeout_s`` for the first."""
+        """The events since the last call; waits up to ``timeout_s`` for the first.
+
+        Meanwhile messages between workers are passed on. For news of progress alone it does not
+        return at once: they come with each exchange, which would wait for the next call.
+        """
+        until, found = time.monotonic() + timeout_s, list[Event]()
         with self._using:
-            if self._is_over:
-                return []
-            while self._waiting:
-                self._place.send(*self._waiting.popleft())
-            return self._place.events(timeout_s)
+            while not self._is_over and (left_s := until - time.monotonic()) > 0:
+                while self._waiting:
+                    self._place.send(*self._waiting.popleft())
+                found += [each for each in self._place.events(left_s) if not self._passes_on(each)]
+                if any(each.kind != PROGRESS for each in found):
+                    break
+                if found:
+                    until = min(until, time.monotonic() + _HOLD_S)
+        return found
+
+    def _passes_on(self, event: Event) -> bool:
+        """Send a message to the actors of other workers; False if it is one for ``run``."""
+        frame = event.content
+        if event.kind != MESSAGE or frame.kind != DATA:
+            return False
+        ranks = range(len(self._places)) if frame.peer == EVERYBODY else [frame.peer]
+        body: Any = bytes(frame.body)
+        if frame.peer == EVERYBODY and len(body) > _SMALL_BYTES:
+            import ray
+
+            body = ray.put(body)  # once for all on a host
+        for rank in ranks:
+            if rank != event.rank:
+                self._places[rank].send.remote(rank, Frame(DATA, event.rank, frame.tag, b""), body)
+        return True
 
     def hindrance(self, rank: int) -> str | None:
         """Whether its process is stopped, in words."""

@@ -27,6 +27,8 @@ from unidev.errors import UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from unidev.distributed.messages.shared_memory import SharedMemory
+
 
 class Link(Protocol):
     """How a worker agrees with the others."""
@@ -49,6 +51,8 @@ class Channel:
         self.process = os.getpid()
         self.rank = 0
         """Known once the order has come."""
+        self.memory: SharedMemory | None = None
+        """That of all workers, if they are on one host."""
         self._up = up
         self._reader = Reader(down)
         self._writing = threading.Lock()

@@ -1,4 +1,4 @@
-"""Exchanges through worker 0, which also finds out whether all workers make the same one."""
+"""Exchanges by the channel; the codes of all go through worker 0, which compares them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.distributed.messages.channel import Channel
+    from unidev.distributed.messages.shared_memory import SharedMemory
 
 _CODE_BYTES = 8
 _ALL = (1 << 64) - 1
@@ -20,18 +21,24 @@ class CodesDiffer(Exception):  # noqa: N818  not an error of the user's: it is c
 
 
 class Relay:
-    """Every worker sends a part to worker 0, and gets back what worker 0 makes of them all.
+    """What workers send one another, once they agree on it.
 
-    The code of the collective goes ahead of each part, so that agreeing takes no message of its
-    own; and whatever the workers call, each sends one message and waits for one.
+    The code of the collective goes ahead of a part that goes through worker 0, so that agreeing
+    takes no message of its own; and whatever the workers call, each sends one message and waits for
+    one. What goes to all others directly is sent after such an exchange.
     """
 
     def __init__(self, channel: Channel, rank: int, size: int) -> None:
         self.code = 0
         """Of the collective that these exchanges belong to."""
+        self.rank = rank
+        self.size = size
         self._channel = channel
-        self._rank = rank
-        self._size = size
+
+    @property
+    def memory(self) -> SharedMemory | None:
+        """The memory of all workers, if they are on one host."""
+        return self._channel.memory
 
     def exchange(self, part: Any, made: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
         """The bytes that ``made`` returns in pieces, at worker 0, of the parts by rank.
@@ -41,13 +48,13 @@ class Relay:
         """
         channel, own = self._channel, self.code.to_bytes(_CODE_BYTES, "little")
         there, back = channel.next_number(), channel.next_number()
-        if self._rank:
+        if self.rank:
             channel.post(0, there, own, part)
             code, answer = _divided(channel.receive(0, back))
             if code != own:
                 raise CodesDiffer
             return answer
-        received = [_divided(channel.receive(peer, there)) for peer in range(1, self._size)]
+        received = [_divided(channel.receive(peer, there)) for peer in range(1, self.size)]
         if any(code != own for code, _ in received):
             # One that no worker has whose own code is that of worker 0.
             channel.post(EVERYBODY, back, (self.code ^ _ALL).to_bytes(_CODE_BYTES, "little"))
@@ -56,14 +63,51 @@ class Relay:
         channel.post(EVERYBODY, back, own, *pieces)
         return pieces[0] if len(pieces) == 1 else bytearray().join(pieces)
 
+    def confirm(self) -> None:
+        """Return once all workers have come to this collective.
+
+        Raises:
+            CodesDiffer: on every worker, if their codes differ.
+        """
+        self.exchange(b"", lambda parts: parts[:1])
+
     def agrees(self, code: int) -> bool:
         """Whether all workers give the same ``code``; waits for them."""
         self.code = code
         try:
-            self.exchange(b"", lambda parts: parts[:1])
+            self.confirm()
         except CodesDiffer:
             return False
         return True
+
+    def scattered(self, parts: Sequence[Any]) -> list[Any]:
+        """The part for this worker of each worker's ``parts``, by rank."""
+        number = self._channel.next_number()
+        for peer in self._others():
+            self._channel.post(peer, number, parts[peer])
+        return self._from_all(number, parts[self.rank])
+
+    def gathered(self, part: Any) -> list[Any]:
+        """Each worker's ``part``, by rank."""
+        number = self._channel.next_number()
+        self._channel.post(EVERYBODY, number, part)
+        return self._from_all(number, part)
+
+    def spread(self, part: Any, root: int) -> Any:
+        """The ``part`` of the worker ``root``."""
+        number = self._channel.next_number()
+        if self.rank != root:
+            return self._channel.receive(root, number)
+        self._channel.post(EVERYBODY, number, part)
+        return part
+
+    def _others(self) -> list[int]:
+        """Beginning with the next one, so that not all send to the same worker first."""
+        return [(self.rank + step) % self.size for step in range(1, self.size)]
+
+    def _from_all(self, number: int, own: Any) -> list[Any]:
+        found = {peer: self._channel.receive(peer, number) for peer in self._others()}
+        return [found.get(rank, own) for rank in range(self.size)]
 
 
 def _divided(message: bytearray) -> tuple[memoryview, memoryview]:

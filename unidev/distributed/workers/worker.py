@@ -17,6 +17,7 @@ from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.messages.board import Board
 from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.frames import FAILED, RESULT
+from unidev.distributed.messages.shared_memory import SharedMemory
 from unidev.distributed.workers.guarding import end_with_parent
 from unidev.distributed.workers.own_gpus import see_own_gpus
 from unidev.registry.loading import load_backend
@@ -31,9 +32,9 @@ _UNIDEV = str(Path(__file__).parents[2]) + os.sep
 
 def main() -> None:
     """The life of a worker; the arguments are numbers that ``WorkerHost`` passes."""
-    parent, down, up, board, crash, place, count = map(int, sys.argv[1:])
+    parent, down, up, board, crash, place, count, *shared = map(int, sys.argv[1:])
     end_with_parent(parent)
-    for file in (down, up, board, crash):
+    for file in (down, up, board, crash, *shared):
         os.set_inheritable(file, False)
     faulthandler.enable(crash)
     for stream in (sys.stdout, sys.stderr):  # which the parent reads as UTF-8 in any locale
@@ -46,6 +47,8 @@ def main() -> None:
         channel=channel,
         mark=Board(board, count).mark(place),
     )
+    if shared and count == own.size:
+        channel.memory = SharedMemory(shared, own.rank, own.size)
     membership.current = own
     see_own_gpus(own, place)
     try:

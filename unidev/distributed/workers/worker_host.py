@@ -35,6 +35,7 @@ from unidev.distributed.messages.frames import (
     Writer,
     widen,
 )
+from unidev.distributed.messages.shared_memory import files_for
 from unidev.distributed.workers.guarding import end_marked, new_mark, with_mark
 from unidev.errors import UnsupportedOperation
 from unidev.support.child_processes import end_group
@@ -104,12 +105,12 @@ class WorkerHost:
 
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
         """Start the helpers, then the workers, and send each its order."""
-        with tempfile.TemporaryFile() as file:
+        with tempfile.TemporaryFile() as file, files_for(len(jobs)) as shared:
             _reserve(file, board_bytes(len(jobs)))
             self._board = Board(file.fileno(), len(jobs))
             self.start_helpers(helpers)  # and the guard, before the first worker
             for place, job in enumerate(jobs):
-                self._start_worker(job, place, len(jobs), file.fileno())
+                self._start_worker(job, place, len(jobs), file.fileno(), shared)
 
     def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
         """Start processes beside the workers."""
@@ -186,12 +187,14 @@ class WorkerHost:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _start_worker(self, job: Job, place: int, count: int, board: int) -> None:
+    def _start_worker(
+        self, job: Job, place: int, count: int, board: int, shared: Sequence[int]
+    ) -> None:
         crash = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self._crashes.append(crash)
         down, up, out, err = (self._pipe() for _ in range(4))
         theirs = [down[0], up[1], board, crash.fileno()]
-        words = [os.getpid(), *theirs, place, count]
+        words = [os.getpid(), *theirs, place, count, *shared]
         program = "from unidev.distributed.workers.worker import main; main()"
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter
@@ -200,7 +203,7 @@ class WorkerHost:
                 stdin=subprocess.DEVNULL,
                 stdout=out[1],
                 stderr=err[1],
-                pass_fds=theirs,
+                pass_fds=[*theirs, *shared],
                 start_new_session=True,
             )  # fmt: skip
         finally:

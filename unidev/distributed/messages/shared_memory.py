@@ -1,0 +1,102 @@
+"""Memory that the workers of one host share, with a slot for each, and the places where they meet.
+
+A worker writes to its slot, all meet, and then they read one another's. They meet by pipes, not by
+numbers in the memory itself: a pipe wakes who waits, and it orders what was written before on every
+processor.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_PAGE = 4096
+_MOST_BYTES, _LEAST_SLOT, _MOST_SLOT = 64 << 20, 16 * _PAGE, 4 << 20
+"""Of all slots together, and of each. The system provides only the pages that are written to."""
+_SIDES = 2
+"""Slots of each worker: while one is read, what comes next is written to the other."""
+_WAYS_OUT = 2
+"""Pipes from worker 0, in turn: a worker may come to the next meeting while another has not left
+the last one, and must not take its byte."""
+_ABSENT = (errno.ENOSYS, errno.EPERM)
+"""A sandbox may have no such memory; then tensors travel by the channel."""
+
+
+@contextmanager
+def files_for(count: int) -> Iterator[tuple[int, ...]]:
+    """Open files for so many workers to inherit; none where there is no such memory to share."""
+    with ExitStack() as opened:
+        yield _made(count, opened)
+
+
+def _made(count: int, opened: ExitStack) -> tuple[int, ...]:
+    # A file on a disk would do as well, but not if the disk is full: that ends who writes to it.
+    if count == 1 or not hasattr(os, "memfd_create"):
+        return ()
+    try:
+        memory = os.memfd_create("unidev")
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise
+        return ()
+    found = [memory]
+    opened.callback(os.close, memory)
+    os.ftruncate(memory, _SIDES * count * slot_bytes(count))
+    for _ in range(1 + _WAYS_OUT):
+        ends = os.pipe()
+        found += ends
+        for end in ends:
+            opened.callback(os.close, end)
+    return tuple(found)
+
+
+def slot_bytes(count: int) -> int:
+    """The length of a slot, if there are so many workers."""
+    share = _MOST_BYTES // (_SIDES * count) // _PAGE * _PAGE
+    return min(max(share, _LEAST_SLOT), _MOST_SLOT)
+
+
+class SharedMemory:
+    """One worker's view of that memory, and of the others in it."""
+
+    def __init__(self, files: Sequence[int], rank: int, size: int) -> None:
+        memory, self._arrived, self._arrive, *ways_out = files
+        self.rank = rank
+        self.size = size
+        self._memory = memoryview(mmap.mmap(memory, 0))
+        self.slot_bytes = len(self._memory) // (_SIDES * size)
+        self._side = 0
+        self._ways_out = [(ways_out[at], ways_out[at + 1]) for at in range(0, len(ways_out), 2)]
+
+    def slots(self) -> list[memoryview]:
+        """A slot for each worker, by rank, for one exchange, in which all meet at least once.
+
+        Nobody reads them any more: whoever is here has met all others since, and they come to that
+        meeting only after they have read.
+        """
+        self._side = (self._side + 1) % _SIDES
+        whole, length = self._memory, self.slot_bytes
+        first = self._side * self.size * length
+        return [whole[at : at + length] for at in range(first, first + self.size * length, length)]
+
+    def meet(self) -> None:
+        """Return once all workers have called it; what each has written before is seen by all.
+
+        Worker 0 waits for a byte of each other, and then writes one for each.
+        """
+        leave, let_go = self._ways_out[0]
+        self._ways_out.reverse()
+        if self.rank:
+            os.write(self._arrive, b"\0")
+            os.read(leave, 1)
+            return
+        missing = self.size - 1
+        while missing:
+            missing -= len(os.read(self._arrived, missing))
+        os.write(let_go, bytes(self.size - 1))
