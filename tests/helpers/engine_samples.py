@@ -29,3 +29,10 @@ def exchanged(_: Any = None) -> dict[str, Any]:
             unidev.to_numpy(x).tolist() for x in group.all_gather(unidev.array([rank == 1]))
         ],
     }
+
+
+def exchanged_by(_: Any = None) -> dict[str, Any]:
+    """As ``exchanged``, with all engines that this worker has, those of unidev too."""
+    found, exchange = exchanged(), unidev.group().exchange
+    engines = exchange._engines[unidev.active_backend().name]
+    return {**found, "engines": [type(engine).__name__ for engine in engines]}

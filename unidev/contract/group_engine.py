@@ -109,6 +109,7 @@ class GroupEngine(ABC):
     """The portable dtypes for each of ``sum``, ``min``, ``max``, ``broadcast`` and ``gather``.
 
     What it does not carry travels by ``wider``, if that is exact, or else through the host.
+    ``join`` may set it: to nothing, if the host is the better way for so many workers.
     """
     wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
     """Dtypes that are summed in a wider one, by portable names."""

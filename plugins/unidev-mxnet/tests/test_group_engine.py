@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
+import engine_samples
 import run_with_adam
 from adam_runs import check_killed
 from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
+
+import unidev
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.parametrize("size", [2, 3])  # two are added by the server, three here
-def test_workers_get_the_exact_result_on_loopback_alone(size: int, tmp_path: Path) -> None:
-    found = check_engine("mxnet", size, tmp_path, UNIDEV_SIMULATE="0")
+def test_workers_get_the_exact_result_on_loopback_alone(tmp_path: Path) -> None:
+    found = check_engine("mxnet", 2, tmp_path, UNIDEV_SIMULATE="0")
     assert {"sum of int64", "gather of bool", "max of float16"} <= found.exchanged
-    assert found.listens == [{"127.0.0.1"}] * (size + 2)
+    assert found.listens == [{"127.0.0.1"}] * 4
     assert found.helpers == [None, None]  # the launcher ends them
+
+
+def test_more_than_two_workers_exchange_through_the_host() -> None:
+    for found in unidev.run(engine_samples.exchanged_by, workers=3, backend="mxnet"):
+        assert found == {
+            "engines": ["HostEngine"],
+            "sum": [[6.0, 6.0], [3, 6], []],
+            "half": [600.0, 600.0],
+            "large": [6.0],
+            "broadcast": [1.0, 1.0],
+            "gathered": [[False], [True], [False]],
+        }
 
 
 def test_simulated_devices_travel_as_they_are(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ class Exchange:
         self._run(backend, engine.join, own.rank, own.rendezvous, self._device())
         own.mark.doing(collective)
         self._joined.append(engine)
-        return [engine, host]
+        return [engine, host] if engine.carries else [host]
 
     def _run(self, backend: Backend, work: Callable[..., Any], *arguments: Any) -> Any:
         """Call an engine, whose errors are those of a collective."""

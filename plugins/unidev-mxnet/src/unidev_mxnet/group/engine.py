@@ -10,6 +10,7 @@ import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 
 from unidev.contract import GroupEngine
+from unidev_mxnet.group.setting import MOST_WORKERS
 from unidev_mxnet.native_calls import numpy_shapes, reshaped
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ _MOST = 2**20
 class MxnetEngine(GroupEngine):
     """The server adds in order of arrival, which does not change the sum of two numbers.
 
-    So it adds float32 of two workers. Everything else is gathered. To gather, each sends -0.0 in
-    the places of the others, which changes no number.
+    So it adds float32 of two workers. Everything else of theirs is gathered. To gather, each sends
+    -0.0 in the places of the others, which changes no number. Of more workers each would send and
+    receive what all have, by the one server: they exchange by unidev's own means.
     """
 
     carries = MappingProxyType(
@@ -47,12 +49,14 @@ class MxnetEngine(GroupEngine):
             "broadcast": _MOVED, "gather": _MOVED,
         }
     )  # fmt: skip
+    gathered = MappingProxyType({"sum": _NUMBERS - {"float32"}, "min": _NUMBERS, "max": _NUMBERS})
 
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:  # noqa: ARG002
         """Create the kvstore; the ranks that MXNet gives it are not those of the run."""
+        if rendezvous.size > MOST_WORKERS:
+            self.carries = MappingProxyType({})
+            return
         self._rank, self._size = rank, rendezvous.size
-        added = {"float32"} if rendezvous.size == 2 else set[str]()
-        self.gathered = {"sum": _NUMBERS - added, "min": _NUMBERS, "max": _NUMBERS}
         self._known: set[str] = set()
         self._store = mx.kv.create("dist_sync")
         # Else a worker that ends, by an error, say, would wait for the others to end as well.
@@ -95,7 +99,8 @@ class MxnetEngine(GroupEngine):
 
     def leave(self) -> None:
         """Free the kvstore; the launcher ends its server and scheduler."""
-        del self._store
+        if self.carries:
+            del self._store
 
     def _add(self, x: Tensor) -> None:
         """Write the sum over all workers to ``x``, which is flat.

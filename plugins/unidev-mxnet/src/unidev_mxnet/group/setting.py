@@ -8,14 +8,19 @@ _PROGRAM = "import numpy; numpy.bool = numpy.bool_; import mxnet"
 """MXNet reads its role when it is imported, serves, and ends the process. It needs the name that
 NumPy 1.24 removed; with the plugin, or through unidev, it would do so while a plugin is loaded."""
 
+MOST_WORKERS = 2
+"""More of them do not use the kvstore: the host is faster."""
+
 
 class MxnetSetting(GroupSetting):
-    """A scheduler and a server beside the workers, all on the addresses of their hosts."""
+    """A scheduler and a server beside two workers, all on the addresses of their hosts."""
 
     helper_ports = 1
 
     def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """The scheduler has the helpers' port; the others' are MXNet's choice."""
+        if rendezvous.size > MOST_WORKERS:
+            return Arrangement(environment=({},) * rendezvous.size)
         shared = {
             "DMLC_PS_ROOT_URI": rendezvous.hosts[0],
             "DMLC_PS_ROOT_PORT": str(rendezvous.helper_ports[0]),
