@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 import unidev
+from unidev_torch.models import swap
 
 X = torch.linspace(-1, 1, 24).reshape(6, 4)
 
@@ -263,7 +264,8 @@ def test_a_model_of_both_kinds_keeps_each_of_its_tensors_of_its_kind() -> None:
         unidev.place(model, "cpu")
 
 
-def test_tensors_are_moved_a_few_at_a_time_and_by_device() -> None:
+def test_tensors_are_moved_a_few_at_a_time_and_by_device(monkeypatch) -> None:
+    monkeypatch.setattr(swap, "_TOGETHER", 8)
     model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(12)))
     model[3:9].to("sim:0")
     model[11].weight = model[0].weight

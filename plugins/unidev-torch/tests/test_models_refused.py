@@ -15,7 +15,6 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
-from unidev_torch import tensors
 from unidev_torch.models import swap
 
 if TYPE_CHECKING:
@@ -145,20 +144,20 @@ def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatc
     model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * swap._TOGETHER)))
     before = {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()}
     twins: list[swap.Part] = []
-    twin_of, covered, copies = swap.twin_of, tensors.is_covered, []
+    twin_of, to, copies = swap.twin_of, torch.Tensor.to, []
 
     def kept(*arguments: Any, **options: Any) -> swap.Part:
         twins.append(twin_of(*arguments, **options))
         return twins[-1]
 
-    def fails(x: torch.Tensor) -> bool:  # asked before each copy: in the middle of a part
+    def fails(x: torch.Tensor, device: torch.device) -> torch.Tensor:  # in the middle of a part
         copies.append(x)
         if len(copies) > 2.5 * swap._TOGETHER:
             raise torch.OutOfMemoryError("sim:1 is out of memory")
-        return covered(x)
+        return to(x, device)
 
     monkeypatch.setattr(swap, "twin_of", kept)
-    monkeypatch.setattr(tensors, "is_covered", fails)
+    monkeypatch.setattr(torch.Tensor, "to", fails)
     gc.collect()  # of other tests, lest it goes meanwhile
     used = torch.sim.memory_allocated(1)
     with pytest.raises(unidev.OutOfDeviceMemoryError, match="it was not moved"):

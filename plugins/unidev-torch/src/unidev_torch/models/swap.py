@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import torch
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     """A name, a tensor, and a plain one on its memory."""
 
 _is_inference_mode = torch.is_inference_mode_enabled
-_TOGETHER = 8
+_TOGETHER = 32
 """How many tensors with storages of their own make a part: each part takes several calls."""
 _ALIGNMENT = 16
 """Alignment of the first byte copied from a storage: a multiple of every dtype's size."""
@@ -29,8 +30,8 @@ _ALIGNMENT = 16
 class Part:
     """Tensors on one device that move together, and their memory.
 
-    Either all that share a storage, or a few dense ones, each with a storage of its own and all or
-    none of them inference tensors. A twin has memory only.
+    Either all that share a storage, or some simple ones, each with a storage of its own. A twin has
+    memory only.
     """
 
     __slots__ = ("is_shared", "memory", "names", "tensors")
@@ -48,32 +49,29 @@ class Part:
         self.memory = memory
         """For each tensor a plain one on its memory, present or future."""
         self.is_shared = is_shared
-        """Whether they share a storage, or are one tensor that is not simply dense."""
+        """Whether they share a storage, or are one tensor that is not simple."""
 
 
 def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
     """Tensors that share a storage in one part, so that they still share one after a move."""
-    found: dict[object, list[_Member]] = {}
+    shared: dict[object, dict[int, _Member]] = {}
+    alone: dict[torch.device, list[_Member]] = {}
     with torch._C.DisableTorchFunctionSubclass():  # the subclass is kept, its memory is plain
-        for name, x in named:
-            memory = x.data
-            members = found.setdefault(_storage_key(x, memory), [])
-            if not members or all(x is not other for _, other, _ in members):
-                members.append((name, x, memory))
-        alone: dict[tuple[torch.device, bool], list[_Member]] = {}
-        shared: list[list[_Member]] = []
-        for members in found.values():
-            memory = members[0][2]
-            if len(members) == 1 and _is_plain(memory) and memory.is_contiguous():
-                kind = (memory.device, memory.is_inference())
-                alone.setdefault(kind, []).append(members[0])
-            else:
-                shared.append(members)
-    parts = [Part(*zip(*members, strict=True), is_shared=True) for members in shared]
-    for members in alone.values():
-        for start in range(0, len(members), _TOGETHER):
-            some = members[start : start + _TOGETHER]
-            parts.append(Part(*zip(*some, strict=True), is_shared=False))
+        members = [(name, x, x.data) for name, x in named]
+        addresses = [_address(memory) for _, _, memory in members]
+        counts = Counter(addresses)
+        for address, member in zip(addresses, members, strict=True):
+            _, x, memory = member
+            if address and counts[address] == 1 and _is_simple(memory):
+                alone.setdefault(memory.device, []).append(member)
+            else:  # the same address may be on two devices
+                key = (memory.device, address) if address else id(x)
+                shared.setdefault(key, {})[id(x)] = member
+    parts = [Part(*zip(*found.values(), strict=True), is_shared=True) for found in shared.values()]
+    for some in alone.values():
+        for start in range(0, len(some), _TOGETHER):
+            together = some[start : start + _TOGETHER]
+            parts.append(Part(*zip(*together, strict=True), is_shared=False))
     return parts
 
 
@@ -99,24 +97,21 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
     if part.is_shared:
         memory = _copied(part, native, is_simulated)
     else:
-        memory = []
-        for x in part.memory:
-            if not tensors.is_covered(x):
-                tensors.check_memory(x)
-            # A copy, if the device is another one; asking for a copy takes half as long again.
-            y = x.to(native)
-            memory.append(y if y is not x else x.clone())
+        # A copy, if the device is another one; asking for a copy takes half as long again.
+        memory = [x.to(native) for x in part.memory]
+        if memory[0] is part.memory[0]:
+            memory = [x.clone() for x in part.memory]
     if part.memory[0].device.type in accelerator.STREAM_ORDERED:
         for x in part.memory:
             accelerator.keep_until_read(x)
-    can_take = torch._has_compatible_shallow_copy_type
-    for name, old, new in zip(part.names, part.memory, memory, strict=True):
-        if not can_take(old, new):
-            raise UnsupportedOperation(
-                f"placing {name!r}",
-                f"torch cannot move the memory of a tensor from {old.device} to {native}: "
-                "build the model there, inside `with torch.device(...)`",
-            )
+    # The first decides for all: those with storages of their own are alike.
+    old, new = part.memory[0], memory[0]
+    if not torch._has_compatible_shallow_copy_type(old, new):
+        raise UnsupportedOperation(
+            f"placing {part.names[0]!r}",
+            f"torch cannot move the memory of a tensor from {old.device} to {native}: "
+            "build the model there, inside `with torch.device(...)`",
+        )
     return Part(part.names, (), memory, is_shared=part.is_shared)
 
 
@@ -165,11 +160,17 @@ def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:
                 x.data = new
 
 
-def _storage_key(x: torch.Tensor, memory: torch.Tensor) -> object:
-    """Equal for tensors that share memory, even through several storage objects."""
-    if memory.layout is not torch.strided or memory.is_nested:
-        return id(x)
-    return (memory.device, memory.untyped_storage().data_ptr() or -id(x))
+def _address(x: torch.Tensor) -> int:
+    """Where the storage of ``x`` begins, for all storage objects that share it; 0: unknown."""
+    if x.layout is not torch.strided or x.is_nested:
+        return 0
+    return x.untyped_storage().data_ptr()
+
+
+def _is_simple(x: torch.Tensor) -> bool:
+    """Whether ``x``, which has an address, is plain, dense, and all that its storage holds."""
+    is_plain = type(x) is torch.Tensor and not x.is_quantized and not x.is_inference()
+    return is_plain and tensors.is_covered(x)
 
 
 def _is_plain(x: torch.Tensor) -> bool:

@@ -161,16 +161,24 @@ def check_modules(modules: Sequence[tuple[str, torch.nn.Module]]) -> None:
     Raises:
         UnsupportedOperation: names the module, and what to do.
     """
+    # Most models consist of these layers, which can be moved: not each needs a look.
+    known = ("torch.nn.modules.", "unidev_torch.nn.")
     classes = {type(module) for _, module in modules}
-    odd = {cls for cls in classes if _may_be_immovable(cls)}
+    strange = {cls for cls in classes if not cls.__module__.startswith(known)}
+    if not strange:
+        return
+    odd = {cls for cls in strange if _may_be_immovable(cls)}
     for prefix, module in modules:
-        if type(module) in odd or not _PACKED.isdisjoint(map(type, module.__dict__.values())):
+        cls = type(module)
+        if cls in strange and (cls in odd or _is_packed(module)):
             _check_module(prefix.removesuffix("."), module)
 
 
+def _is_packed(module: torch.nn.Module) -> bool:
+    return not _PACKED.isdisjoint(map(type, module.__dict__.values()))
+
+
 def _may_be_immovable(cls: type) -> bool:
-    if cls.__module__.startswith("torch.nn.modules."):
-        return False
     return issubclass(cls, (DistributedDataParallel, torch.jit.ScriptModule)) or (
         not _FULLY_SHARDED.isdisjoint([base.__name__ for base in cls.__mro__])
     )
@@ -189,7 +197,7 @@ def _immovable(module: torch.nn.Module) -> str | None:
         return "its communication is set up for the device it is on: place the module first"
     if isinstance(module, torch.jit.ScriptModule):
         return _immovable_script(module)
-    if not _PACKED.isdisjoint(map(type, module.__dict__.values())):
+    if _is_packed(module):
         return (
             "it holds packed (quantized) weights, which torch cannot move: place it first, "
             "then quantize it"
