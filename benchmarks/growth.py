@@ -1,12 +1,14 @@
 """How verbs grow with the number of tensors: a straight line keeps the time of each tensor.
 
 ``python benchmarks/growth.py [MOST]``, on the backend in UNIDEV_BACKEND, with two simulated GPUs.
+With ``--plot FILE`` an image shows instead how exchanges grow with the number of workers.
 Prints microseconds of CPU a tensor, for trees of 100, 1,000 and 10,000 small tensors, up to MOST.
 PaddlePaddle's allocator, as its simulated GPUs need it, looks at all blocks to free one: a square.
 """
 
 from __future__ import annotations
 
+import argparse
 import statistics
 import sys
 import tempfile
@@ -95,8 +97,17 @@ def training(net: Any) -> dict[str, Callable[[], Any]]:
 
 def main() -> int:
     """Print the table; 1 if something grows faster than a straight line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("most", type=int, nargs="?", default=COUNTS[-1])
+    parser.add_argument("--plot", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    if options.plot is not None:
+        from growth_plot import plot
+
+        plot(options.plot)
+        return 0
     unidev.simulate(2)
-    counts = [count for count in COUNTS if count <= int((*sys.argv, COUNTS[-1])[1])]
+    counts = [count for count in COUNTS if count <= options.most]
     with tempfile.TemporaryDirectory() as folder:
         found = [
             {what: microseconds(use) / count for what, use in steps(count, Path(folder)).items()}
