@@ -79,7 +79,7 @@ def twins_hold_the_variables_memory(backend: Any) -> None:
     @replace(TensorFlowModels)
     def _copied(self: Any, part: Any, device: Any) -> Any:
         with self.backend.native_scope(device):
-            return tf.identity(part.value())
+            return [tf.identity(variable.value()) for variable in part]
 
 
 @tensorflow_mutant("placing.optimizer_state_moves", profile="train")
@@ -93,7 +93,9 @@ def counters_of_the_optimizer_stay(backend: Any) -> None:
 
     @replace(TensorFlowModels)
     def parts(self: Any, model: Any, optimizer: Any) -> Any:
-        return [part for part in exact(self, model, optimizer) if part.dtype != tf.int64]
+        found = exact(self, model, optimizer)
+        kept = [[x for x in part if x.dtype != tf.int64] for part in found]
+        return [part for part in kept if part]
 
 
 @tensorflow_mutant("models.parameters_by_name", "value_and_grad.of_a_model", profile="train")
@@ -253,7 +255,7 @@ def replicas_share_what_is_traced(backend: Any) -> None:
     """A ``tf.function`` keeps the handles that it was traced with: those of the first replica."""
     from unidev_tensorflow.models import TensorFlowModels
 
-    replace_value(TensorFlowModels, "compiled", lambda self, model, known: ())
+    replace_value(TensorFlowModels, "compiled", lambda self, model, known, parts=(): ())
 
 
 # -- layers ----------------------------------------------------------------------------------------

@@ -126,7 +126,8 @@ class Models(ABC):
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
             return optimizer
-        parts += [part for part in self.compiled(model, None) if not self.is_on(part, device)]
+        compiled = self.compiled(model, None, parts)
+        parts += [part for part in compiled if not self.is_on(part, device)]
         twins = [self.twin(part, device) for part in parts]
         swapped = []
         with held_interrupts() as interrupts:
@@ -173,12 +174,19 @@ class Models(ABC):
         ``namespaces`` hold. The default does nothing.
         """
 
-    def compiled(self, model: Model, known: Sequence[Part] | None) -> Sequence[Part]:  # noqa: ARG002
+    def compiled(
+        self,
+        model: Model,  # noqa: ARG002
+        known: Sequence[Part] | None,  # noqa: ARG002
+        parts: Sequence[Part] = (),  # noqa: ARG002
+    ) -> Sequence[Part]:
         """Parts that appear while a model computes: what is compiled for the memory that it has.
 
         A twin of one is empty, and compiled when it is first used. Without those of ``known``,
-        which were compiled for this model before; None: all. The default has none: what frameworks
-        compile mostly takes the memory that it is given at each call.
+        which were compiled for this model before; None: all. If ``parts`` of the model are given,
+        those suffice that are compiled for their memory: finding them takes no second walk. The
+        default has none: what frameworks compile mostly takes the memory that it is given at each
+        call.
         """
         return ()
 

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import unidev
-from unidev_tensorflow.models import TensorFlowModels
+from unidev_tensorflow.models import TensorFlowModels, swap
 
 
 def dense(name="dense"):
@@ -77,6 +77,7 @@ def test_a_failure_half_way_leaves_all_where_it_was(step, error, monkeypatch):
             raise error() if error is KeyboardInterrupt else error(None, None, "OOM")
         return original(*arguments)
 
+    monkeypatch.setattr(swap, "_TOGETHER", 1)  # else there would be one part
     monkeypatch.setattr(TensorFlowModels, step, fail)
     expected = error if error is KeyboardInterrupt else unidev.OutOfDeviceMemoryError
     with pytest.raises(expected):

@@ -12,7 +12,13 @@ from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_tensorflow.containers import CONTAINERS, LOADERS, batches_of
 from unidev_tensorflow.copying import check_placed, copy_plain
-from unidev_tensorflow.deep_copy.eager import DTYPES, NOT_INITIALIZED, eager_constant, eager_copy
+from unidev_tensorflow.deep_copy.eager import (
+    DTYPES,
+    NOT_INITIALIZED,
+    eager_constant,
+    eager_copies,
+    eager_copy,
+)
 from unidev_tensorflow.deep_copy.public import copied, register_gradient
 from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.memory.extents import extents, host_array
@@ -158,6 +164,12 @@ class TensorFlowBackend(Backend):
                 lambda part: self.copy_to(part, device, False), x, expand_composites=True
             )
         return self._copy_slowly(x, device)
+
+    def copies(self, xs: list[Any], source: str, device: Device) -> list[Any]:
+        """``copy_to`` of several tensors in the memory of the device called ``source``."""
+        name = self._devices.full_name(device)
+        made = eager_copies(xs, source, name, self._devices.copied_by_name[name])
+        return [self.copy_to(x, device, False) for x in xs] if made is None else made
 
     def copy_if_there(self, x: Any, device: Device) -> Any:
         """A copy on the tensor's own device, from the device's name alone."""

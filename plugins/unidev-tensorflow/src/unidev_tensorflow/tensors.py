@@ -101,5 +101,16 @@ def _variables(public: Any) -> Any:
 def _keras() -> Any:
     # Looked up, not imported: TensorFlow may be used without it, and may import it late.
     keras: Any = sys.modules.get("keras")
+    return keras if keras is None or keras is _whole[0] else _checked(keras)
+
+
+def _checked(keras: Any) -> Any:
     whole = hasattr(keras, "Layer") and hasattr(keras, "Variable") and hasattr(keras, "backend")
-    return keras if whole and keras.backend.backend() == "tensorflow" else None
+    if not whole or keras.backend.backend() != "tensorflow":
+        return None
+    _whole[0] = keras
+    return keras
+
+
+_whole: list[Any] = [None]
+"""Keras, once it is imported completely and runs on TensorFlow, which it then does for good."""

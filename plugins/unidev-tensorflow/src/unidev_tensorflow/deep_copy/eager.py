@@ -48,7 +48,7 @@ GPU_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in GPU_COPIED)
 HOSTED = frozenset({tf.int32, tf.string})
 """The dtypes that TensorFlow keeps in the host's memory, even for a GPU:
 https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/resource_variable_ops.cc"""
-_HOSTED_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in HOSTED)
+HOSTED_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in HOSTED)
 NOT_INITIALIZED = "dst tensor is not initialized"
 """TensorFlow's message, in lower case, when it copies to a GPU that is full."""
 _REFERENCE_NUMBERS = frozenset(dtype.as_datatype_enum for dtype in (tf.resource, tf.variant))
@@ -98,6 +98,33 @@ def eager_copy(x: Any, name: str, numbers: frozenset[int]) -> Any:
     return copied if copied.device == name else None
 
 
+def eager_copies(xs: list[Any], source: str, name: str, numbers: frozenset[int]) -> Any:
+    """``eager_copy`` of tensors in the memory of the device called ``source``: less time for each.
+
+    None where that is not possible for all; fails as TensorFlow does.
+    """
+    if context is None:
+        return None
+    running = context.context()
+    thread = running._thread_local_data
+    if not thread.is_eager or thread.op_callbacks or not pywrap_tfe.TFE_Py_TapeSetIsEmpty():
+        return None
+    kinds = [x._datatype_enum() for x in xs]
+    between_hosts = is_on_host(source) and is_on_host(name)
+    if not numbers.issuperset(kinds) or not (between_hosts or HOSTED_NUMBERS.isdisjoint(kinds)):
+        return None
+    if source != name:
+        xs = [x._copy_to_device(name) for x in xs]
+        if not between_hosts:
+            return xs
+    execute_ = pywrap_tfe.TFE_Py_Execute
+    handle = running._handle
+    return [
+        execute_(handle, name, "DeepCopy", [x], ("T", number), 1)[0]
+        for x, number in zip(xs, kinds, strict=True)
+    ]
+
+
 def eager_constant(values: Array, name: str, dtype: Any) -> Any:
     """The tensor of ``tf.constant`` under ``tf.device(name)``, without the scope; None in a graph.
 
@@ -113,7 +140,7 @@ def eager_constant(values: Array, name: str, dtype: Any) -> Any:
 
 def _brought(x: Any, name: str, number: int) -> tuple[Any, bool]:
     """``x`` in the memory of the device called ``name``, and whether that is the copy already."""
-    home = home_of(name, is_hosted=number in _HOSTED_NUMBERS)
+    home = home_of(name, is_hosted=True) if number in HOSTED_NUMBERS else name
     source = x.backing_device
     if source == home:
         return x, False

@@ -11,11 +11,11 @@ from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.deep_copy.eager import HOSTED
 from unidev_tensorflow.memory.extents import host_array
-from unidev_tensorflow.models import optimizers
-from unidev_tensorflow.models.swap import Twin, native_variable, swap_handles
+from unidev_tensorflow.models import optimizers, swap
+from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.models.traces import Traces, traces_of
 from unidev_tensorflow.models.tree import walk
-from unidev_tensorflow.tensors import DISTRIBUTED
+from unidev_tensorflow.tensors import DISTRIBUTED, EAGER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TensorFlowModels(Models):
-    """A part is one of TensorFlow's variables; its handle moves."""
+    """A part is a few of TensorFlow's variables, whose handles move, or a function's traces."""
 
     backend: TensorFlowBackend
 
@@ -51,20 +51,28 @@ class TensorFlowModels(Models):
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
             _check_movable(variable)
-        return list(unique.values())
+        return swap.parts_of(unique.values())
 
-    def compiled(self, model: Any, known: Sequence[Any] | None) -> Sequence[Any]:
+    def compiled(
+        self, model: Any, known: Sequence[Any] | None, parts: Sequence[Any] = ()
+    ) -> Sequence[Any]:
         """Traces of ``tf.function``s with variables of ``model``, which trace again after moves."""
-        variables = {id(x): x for x in (native_variable(found.variable) for found in walk(model))}
+        variables = {id(x): x for part in parts for x in part} or {
+            id(x): x for x in (native_variable(found.variable) for found in walk(model))
+        }
         return traces_of(list(variables.values()), self.backend.device_of, known)
 
     def is_on(self, part: Any, device: Device) -> bool:
-        """TensorFlow keeps int32 and strings on the host, even for a GPU."""
+        """Whether all its variables are."""
         if isinstance(part, Traces):
             return part.device is device
-        there = self.backend.device_of(part)
+        return all(self._has(device, variable) for variable in part)
+
+    def _has(self, device: Device, variable: Any) -> bool:
+        """TensorFlow keeps int32 and strings on the host, even for a GPU."""
+        there = self.backend.device_of(variable._handle)
         return there is device or (
-            part.dtype in HOSTED
+            variable.dtype in HOSTED
             and not self.backend.is_on_host(device)
             and self.backend.is_on_host(there)
         )
@@ -72,38 +80,40 @@ class TensorFlowModels(Models):
     def is_placed(self, model: Any, device: Device) -> bool:
         """Ignores metrics, which Keras creates late."""
         try:
-            variables = [native_variable(found.variable) for found in walk(model)]
+            for found in walk(model):
+                variable = native_variable(found.variable)
+                if variable is None or isinstance(variable, DISTRIBUTED):
+                    return False
+                if not self._has(device, variable):
+                    return False
         except UnsupportedOperation:
             return False
-        if any(variable is None or isinstance(variable, DISTRIBUTED) for variable in variables):
-            return False
-        return all(self.is_on(variable, device) for variable in variables)
+        return True
 
     def twin(self, part: Any, device: Device) -> Any:
-        """Another handle, which holds the copy's memory: TensorFlow copies it only on write."""
+        """Other handles, which hold the copies' memory: TensorFlow copies it only on write."""
         if isinstance(part, Traces):
             return part.twin(device)
-        copied = self._copied(part, device)
-        with self.backend.native_scope(device):
-            made = Twin(part, copied)
-        if made._handle.device != copied.device:
-            raise UnsupportedOperation(
-                f"a {part.dtype.name} variable on {device}",
-                f"TensorFlow put it on {made._handle.device}",
-            )
-        return made
+        name = self.backend.full_name(device)
+        twins = swap.twin_of(part, self._copied(part, device), name)
+        for variable, twin in zip(part, twins, strict=True):
+            if twin._handle.device != name:
+                raise UnsupportedOperation(
+                    f"a {variable.dtype.name} variable on {device}",
+                    f"TensorFlow put it on {twin._handle.device}",
+                )
+        return twins
 
-    def _copied(self, part: Any, device: Device) -> Any:
-        with self.backend.native_scope(self.backend.device_of(part)):
-            value = tf.raw_ops.ReadVariableOp(resource=part.handle, dtype=part.dtype)  # no copy
-        return self.backend.copy_to(value, device, False)
+    def _copied(self, part: Any, device: Device) -> list[Any]:
+        source = part[0]._handle.device
+        return self.backend.copies(swap.values_of(part, source), source, device)
 
     def swap(self, part: Any, twin: Any) -> None:
         """All that belongs to the handles moves with them."""
         if isinstance(part, Traces):
             part.swap(twin)
         else:
-            swap_handles(part, twin)
+            swap.swap(part, twin)
 
     def place(self, model: Any, device: Device, optimizer: Any = None) -> Any:
         """Runs outside any graph that is being traced, and is not recorded by tapes."""
@@ -177,7 +187,7 @@ def _check_movable(variable: Any) -> None:
             "strategy.scope() and load its weights there",
             "https://www.tensorflow.org/guide/distributed_training",
         )
-    if not isinstance(getattr(variable, "_handle", None), tf.__internal__.EagerTensor):
+    if not isinstance(getattr(variable, "_handle", None), EAGER):
         raise UnsupportedOperation(
             f"moving a {kind_of(variable)}", "it was not created eagerly, and has no memory to move"
         )

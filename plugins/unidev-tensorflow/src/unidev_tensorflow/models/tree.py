@@ -39,7 +39,7 @@ class Found(NamedTuple):
     """See ``Stored``."""
 
 
-def walk(model: Any) -> list[Found]:
+def walk(model: Any) -> Iterator[Found]:
     """Every variable of ``model``, at every place, in the framework's order.
 
     Names are paths, as in Keras's own files: Keras's names of variables are numbered across models.
@@ -48,7 +48,7 @@ def walk(model: Any) -> list[Found]:
     Raises:
         UnsupportedOperation: a layer is not built and has no variables yet; says how to build it.
     """
-    return list(_visit(model, "", ()))
+    return _visit(model, "", ())
 
 
 def keras_layers(model: Any) -> list[Any]:
@@ -72,14 +72,16 @@ def keras_layers(model: Any) -> list[Any]:
 
 def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
     """The variables of ``node``, which has variables or is one."""
-    if isinstance(node, tf.Variable) or is_keras_variable(node):
+    if id(node) in above:
+        return
+    if isinstance(node, portable_layers()):
+        yield from _portable(node, path, (*above, id(node)))
+    elif is_keras_layer(node):
+        yield from _layer(node, path, (*above, id(node)))
+    elif isinstance(node, tf.Variable) or is_keras_variable(node):
         yield Found(path, node, bool(node.trainable))
     elif isinstance(node, tf.random.Generator):
         yield Found(path, node.state, False, is_saved=False)
-    elif id(node) in above:
-        return
-    elif is_keras_layer(node):
-        yield from _layer(node, path, (*above, id(node)))
     elif isinstance(node, tf.Module):
         for name, value in sorted(vars(node).items()):  # the order of tf.Module itself
             if not name.startswith(_INTERNAL):
@@ -88,9 +90,6 @@ def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
 
 
 def _layer(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
-    if isinstance(layer, portable_layers()):
-        yield from _portable(layer, path, above)
-        return
     _check_built(layer, path)
     own = [(v.name, Found("", v, True)) for v in layer._trainable_variables]
     own += [(v.name, Found("", v, False)) for v in layer._non_trainable_variables]
@@ -103,8 +102,9 @@ def _layer(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
 
 def _portable(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
     for name, weight in layer.portable_weights().items():
-        yield Found(_join(path, name), weight.variable, weight.is_parameter, axes=weight.axes)
-    yield from _random(layer, path)
+        yield Found(_join(path, name), weight.variable, weight.is_parameter, True, weight.axes)
+    if layer._seed_generators:
+        yield from _random(layer, path)
     for index, child in enumerate(getattr(layer, "stack", ())):
         yield from _visit(child, _join(path, index), above)
 
