@@ -108,13 +108,15 @@ def known_structures_are_not_compared(backend: Any) -> None:
     """Two trees that all have exchanged, in another order: equal bytes, which are just added."""
     from unidev.distributed.exchange.agreeing import Agreement
 
-    sound, seen = Agreement._compare, set[int]()
+    sound, seen = Agreement._compared, set[int]()
 
     @replace(Agreement)
-    def _compare(self: Any, code: int, *, at_once: bool) -> None:
-        if code not in seen:
-            sound(self, code, at_once=at_once)
-            seen.add(code)
+    def _compared(self: Any, proposal: Any, *, at_once: bool) -> Any:
+        if proposal.code in seen:
+            return []
+        found = sound(self, proposal, at_once=at_once)
+        seen.add(proposal.code)
+        return found
 
 
 @multi_mutant("workers.differences")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract.optional import optional
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
@@ -41,6 +43,22 @@ class Autograd(ABC):
         the operands are, ``loss_of`` runs in a scope of the leaves' common device, if they have
         one.
         """
+
+    gradients_as_made: Callable[
+        [Callable[[], Tensor], Sequence[Tensor], Callable[[int, Tensor], None]],
+        tuple[Tensor, Sequence[Tensor | None]],
+    ] = optional(
+        "`DataParallel` exchanges gradients while backward runs",
+        "the framework shows no gradient before all are made",
+    )
+    """``gradients_as_made(loss_of, leaves, made)``: as ``gradients``, and calls ``made(position,
+    gradient)`` while backward runs, as soon as the gradient of ``leaves[position]`` is whole.
+
+    Once for each leaf, in any order, in any thread while the caller waits, where autograd does not
+    record, and not before ``loss_of`` has returned. ``made`` only reads the gradient; if it raises,
+    that ends backward. For backends whose tensors are mutable, and whose ``Collectives.unpack``
+    returns parts of the flat tensor's own memory.
+    """
 
     @abstractmethod
     def no_grad(self) -> AbstractContextManager[Any]:

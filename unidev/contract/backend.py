@@ -360,7 +360,9 @@ class Backend(ABC):
     """Placing models, their parameters, and checkpoints: ``unidev/contract/models.py``."""
 
     autograd: Autograd = optional(
-        "`value_and_grad`, `sgd`, `no_grad`", "the backend has no automatic differentiation"
+        "`value_and_grad`, `sgd`, `no_grad`",
+        "the backend has no automatic differentiation",
+        contains="unidev.contract.autograd:Autograd",
     )
     """Gradients: ``unidev/contract/autograd.py``."""
 

@@ -61,6 +61,20 @@ class Collectives(ABC):
     def scale(self, flat: Tensor, factor: float) -> Tensor:
         """``flat * factor``, in the dtype of ``flat``; may write the result to ``flat``."""
 
+    def pack_scaled(
+        self,
+        tensors: Sequence[Tensor],
+        factor: float | None,
+        memory: list[Tensor],  # noqa: ARG002  for overrides
+    ) -> Tensor:
+        """``pack``, times ``factor``. What is in ``memory`` may be overwritten, and then returned.
+
+        unidev keeps the list for the same tensors of the next step. An override puts what it
+        returns there, and takes what nobody else refers to any more; here it stays empty.
+        """
+        flat = self.pack(tensors)
+        return flat if factor is None else self.scale(flat, factor)
+
     @abstractmethod
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """One after the other along the first dimension, in new memory; differentiable.
@@ -71,11 +85,6 @@ class Collectives(ABC):
     def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
         """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""
         return x[start:stop]
-
-    def number(self, flat: Tensor, position: int) -> float:
-        """One element of a floating-point ``flat``; waits for it. Override where that is faster."""
-        one = self.rows(flat, position, position + 1)
-        return float(self.backend.to_numpy(one)[0])
 
     write: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = optional(
         "reductions in place", "the framework's tensors are immutable"

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from unidev.contract.backend import Backend
@@ -138,20 +138,19 @@ class GroupEngine(ABC):
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """Join the others; called once, with the variables of ``Arrangement`` set."""
 
-    def agrees(self, code: int, device: Device) -> bool:
-        """Whether all workers give the same ``code``; waits for them, and is the same on each.
+    def gather_numbers(self, numbers: Sequence[int], device: Device) -> Sequence[Sequence[int]]:
+        """Those of all workers, by rank: a few integers of 64 bits from each; waits for them.
 
-        unidev calls it before each exchange, with 64 bits that stand for the call and for the
-        structure of its tree, where not all workers are on one host. Here it is an ``all_gather``
-        of an int64 on ``device``, this worker's own, or the CPU if the engine is ``on_host``;
-        override it if the framework has a cheaper way.
+        Where not all workers are on one host, unidev calls it before each exchange, to compare what
+        the workers are about to exchange. Here it is an ``all_gather`` of an int64 tensor on
+        ``device``, this worker's own, or the CPU if the engine is ``on_host``; override it if the
+        framework has a way that is cheaper, or that does not wait for the device.
         """
         import numpy as np
 
-        own = np.array([code], "uint64").view("int64")
         backend = self.backend
-        x = backend.from_numpy(own, backend.dtypes["int64"], device)
-        return all(bool(backend.to_numpy(found)[0] == own[0]) for found in self.all_gather(x))
+        x = backend.from_numpy(np.array(numbers, "int64"), backend.dtypes["int64"], device)
+        return [backend.to_numpy(found).tolist() for found in self.all_gather(x)]
 
     @abstractmethod
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
@@ -161,6 +160,14 @@ class GroupEngine(ABC):
         Small tensors are packed into a flat one; a large one comes as it is, of any shape and any
         strides.
         """
+
+    def start_all_reduce(self, flat: Tensor, op: str) -> Callable[[], Tensor]:
+        """Begin ``all_reduce``; the function that is returned waits for it and gives the result.
+
+        Several may be under way, begun in the same order on every worker. Here it is done at once.
+        """
+        found = self.all_reduce(flat, op)
+        return lambda: found
 
     @abstractmethod
     def broadcast(self, flat: Tensor, root: int) -> Tensor:

@@ -25,13 +25,31 @@ TYPE_CHECKING = False  # not typing's: importing that takes as long as all of un
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Any, ParamSpec, TypeVar
+    from typing import Any, ParamSpec, Protocol, TypeVar
 
     from unidev.contract.backend import Backend
 
     L = TypeVar("L")
     P = TypeVar("P")
     Q = ParamSpec("Q")
+
+    class Watcher(Protocol):
+        """Sees the gradients of one ``value_and_grad`` of a model while backward makes them."""
+
+        def wants(self, parameters: Mapping[str, Any]) -> bool:
+            """Whether to call ``evaluated``; before forward, with the parameters by name."""
+            raise NotImplementedError
+
+        @property
+        def wants_gradients(self) -> bool:
+            """Whether to call ``made``."""
+            raise NotImplementedError
+
+        def evaluated(self, loss: Any) -> None:
+            """Forward is done, and backward follows."""
+
+        def made(self, position: int, gradient: Any) -> None:
+            """The gradient of the parameter at this position is whole; it is only read."""
 
 
 def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
@@ -70,16 +88,11 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
     @functools.wraps(function)
     def evaluate(parameters: Any, /, *arguments: Any, **options: Any) -> tuple[Any, Any]:
         if isinstance(parameters, Handle):
-            return parameters.value_and_grad(evaluate, arguments, options)
+            of_model = functools.partial(_of_model, function)
+            return parameters.value_and_grad(of_model, arguments, options)
         kind, backend = classify(parameters)
         if kind == MODEL and backend is not None:
-            named = backend.models.trainable(parameters)
-            if not named:
-                raise NotATensorError(f"this {kind_of(parameters)} has no trainable parameters.")
-            leaves = list(named.values())
-            check_memory(backend, leaves)
-            loss, found = _gradients(backend, leaves, function, parameters, *arguments, **options)
-            return loss, dict(zip(named, found, strict=True))
+            return _of_model(function, parameters, arguments, options)
         unique, backend = _unique(parameters)
         check_memory(backend, list(unique.values()))
         given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
@@ -87,7 +100,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
             _check_differentiable(x, backend)
         first = replace_tensors(lambda x, _: given[id(x)], parameters)
         leaves = list(given.values())
-        loss, found = _gradients(backend, leaves, function, first, *arguments, **options)
+        loss_of = functools.partial(function, first, *arguments, **options)
+        loss, found = _gradients(backend, leaves, loss_of)
         by_id = dict(zip(given, found, strict=True))
         return loss, replace_tensors(lambda x, _: by_id[id(x)], parameters)
 
@@ -145,19 +159,39 @@ def no_grad() -> AbstractContextManager[Any]:
     return active_backend().autograd.no_grad()
 
 
+def _of_model(
+    function: Callable[..., Any],
+    model: Any,
+    arguments: Sequence[Any],
+    options: Mapping[str, Any],
+    watcher: Watcher | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """The loss, and a gradient by parameter name."""
+    _, backend = classify(model)
+    assert backend is not None, "a model has a backend"
+    named = backend.models.trainable(model)
+    if not named:
+        raise NotATensorError(f"this {kind_of(model)} has no trainable parameters.")
+    leaves = list(named.values())
+    check_memory(backend, leaves)
+    if watcher is not None and not watcher.wants(named):
+        watcher = None
+    loss_of = functools.partial(function, model, *arguments, **options)
+    loss, found = _gradients(backend, leaves, loss_of, watcher)
+    return loss, dict(zip(named, found, strict=True))
+
+
 def _gradients(
     backend: Backend,
     leaves: list[Any],
-    function: Callable[..., Any],
-    /,
-    *arguments: Any,
-    **options: Any,
+    loss_of: Callable[[], Any],
+    watcher: Watcher | None = None,
 ) -> tuple[Any, Sequence[Any]]:
     of_the_user: list[Exception] = []
 
     def checked() -> Any:
         try:
-            loss = function(*arguments, **options)
+            loss = loss_of()
         except Exception as error:
             of_the_user.append(error)
             raise
@@ -165,11 +199,17 @@ def _gradients(
         if not is_tensor or (loss.shape and any(size != 1 for size in loss.shape)):
             found = f"a tensor of shape {tuple(loss.shape)}" if is_tensor else kind_of(loss)
             raise InvalidDataError(f"the loss must be a tensor with one element, not {found}.")
+        if watcher is not None:
+            watcher.evaluated(loss)
         return loss
 
     try:
         # Not through `call`: transfers made by the user's function are recorded as the user's own.
-        loss, found = backend.autograd.gradients(checked, leaves)
+        use = backend.autograd
+        if watcher is None or not watcher.wants_gradients:
+            loss, found = use.gradients(checked, leaves)
+        else:
+            loss, found = use.gradients_as_made(checked, leaves, watcher.made)
     except backend.framework_errors as error:
         if isinstance(error, UnidevError) or any(error is each for each in of_the_user):
             raise

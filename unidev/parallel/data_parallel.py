@@ -101,12 +101,11 @@ class DataParallel(Handle):
         self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
     ) -> tuple[Any, Any]:
         """``evaluate(model, …)`` on each device; losses and gradients reduced to the first."""
-        found: tuple[Any, Any] = self._on_each(
-            lambda _, *given, **options: evaluate(*given, **options),
-            self._reduced,
-            arguments,
-            options,
-        )
+
+        def work(_: Device, model: Any, *share: Any, **options: Any) -> tuple[Any, Any]:
+            return evaluate(model, share, options)
+
+        found: tuple[Any, Any] = self._on_each(work, self._reduced, arguments, options)
         return found
 
     def _on_each(

@@ -84,7 +84,7 @@ class Handle:
     def value_and_grad(
         self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
     ) -> tuple[Any, Any]:
-        """``evaluate(model, *arguments, **options)``, a loss and gradients, for all devices."""
+        """``evaluate(model, arguments, options)``, a loss and gradients, for all devices."""
         raise NotImplementedError
 
 

@@ -134,8 +134,3 @@ def test_parts_of_a_pack_are_those_that_were_packed(shapes: list[tuple[int, ...]
     parts = use.unpack(use.pack(xs), shapes)
     assert all(torch.equal(part, x) for part, x in zip(parts, xs, strict=True))
     assert [tuple(part.shape) for part in parts] == shapes
-
-
-def test_one_number_of_a_pack() -> None:
-    use = unidev.active_backend().collectives
-    assert use.number(torch.tensor([1.0, 2.5]), 1) == 2.5

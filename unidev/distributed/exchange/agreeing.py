@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import struct
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from unidev.distributed.exchange.host_engine import HostEngine
 from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.relay import CodesDiffer, Relay
-from unidev.errors import InvalidDataError
+from unidev.errors import CollectiveError, InvalidDataError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +21,20 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupEngine
     from unidev.distributed.exchange.membership import Membership
     from unidev.distributed.exchange.trees import Tree
+
+
+class Proposal(NamedTuple):
+    """What a worker is about to exchange; the same on all, apart from the weight."""
+
+    number: int
+    """Of the collective, from 1."""
+    call: str
+    code: int
+    """Of the call and its lines."""
+    weight: float | None
+    """This worker's own."""
+    lines: Callable[[], list[str]]
+    """What the code stands for, in words."""
 
 
 class Agreement:
@@ -41,48 +58,94 @@ class Agreement:
         self._engine = engine
         """Joins it, which is a collective, too: all workers come to it at their first one."""
         self._device = device
+        self._abandoned = 0
+        """The last collective that this worker has abandoned."""
         self.relay = (
             Relay(own.channel, own.rank, own.size) if isinstance(own.channel, Channel) else None
         )
 
     @contextmanager
-    def reached(
-        self, number: int, call: str, code: int, lines: Callable[[], list[str]], *, at_once: bool
-    ) -> Iterator[None]:
-        """A collective on which all agree, or an error that names the difference, on each worker.
+    def reached(self, proposal: Proposal, *, at_once: bool) -> Iterator[Sequence[float]]:
+        """A collective on which all agree, with the weights of all workers, if it has weights.
 
         Unless ``at_once``, the exchange in the block may be what brings the codes.
 
         Raises:
-            InvalidDataError: ``call`` or its ``lines`` differ; the codes stand for them.
+            InvalidDataError: on each worker, if calls or their lines differ; names the difference.
         """
         if self._own.channel is None:
-            yield
+            yield [proposal.weight or 1.0]
             return
         try:
-            self._compare(code, at_once=at_once)
-            yield
+            yield self._compared(proposal, at_once=at_once)
         except CodesDiffer:
-            raise InvalidDataError(self._difference(number, call, lines())) from None
+            raise InvalidDataError(self._difference(proposal)) from None
 
-    def _compare(self, code: int, *, at_once: bool) -> None:
-        own = self._own
-        if own.mark.count == own.size:
-            is_same = own.mark.agrees(code)
-        elif isinstance(engine := self._engine(), HostEngine):
+    def settled(self, proposal: Proposal) -> Sequence[float]:
+        """The same at once, without a block."""
+        with self.reached(proposal, at_once=True) as weights:
+            return weights
+
+    def propose(self, proposal: Proposal) -> None:
+        """Show it to the others early, where they share memory; waits for nobody."""
+        if self._shares_memory:
+            number, _, code, weight, _ = proposal
+            self._own.mark.propose(number, code, weight or 0.0)
+
+    def abandon(self, number: int) -> None:
+        """Tell the others that this worker gives nothing more to collective ``number``."""
+        self._abandoned = number
+        self._own.mark.abandon(number)
+
+    def check_abandoned(self, number: int) -> None:
+        """Raise CollectiveError if another worker has abandoned it; at the next one, elsewhere."""
+        if self._shares_memory:
+            self._refuse(self._own.mark.abandoned(number))
+
+    def _refuse(self, ranks: Sequence[int]) -> None:
+        if ranks:
+            raise CollectiveError(
+                f"worker {ranks[0]} raised an exception in its backward, so the gradients of this "
+                "step are not those of all workers."
+            )
+
+    @property
+    def _shares_memory(self) -> bool:
+        return self._own.mark.count == self._own.size
+
+    def _compared(self, proposal: Proposal, *, at_once: bool) -> Sequence[float]:
+        own, code, weight = self._own, proposal.code, proposal.weight
+        if self._shares_memory:
+            self.propose(proposal)
+            found = own.mark.agreed(proposal.number, code)
+            if found is None:
+                raise CodesDiffer
+            return found
+        engine = self._engine()
+        backend = engine.backend
+        if isinstance(engine, HostEngine) and weight is None:
             assert self.relay is not None
             self.relay.code = code
-            is_same = not at_once or self._run(engine.backend, self.relay.agrees, code)
-        else:
-            device = engine.backend.cpu if engine.on_host else self._device()
-            is_same = self._run(engine.backend, engine.agrees, code, device)
-        if not is_same:
+            if at_once and not self._run(backend, self.relay.agrees, code):
+                raise CodesDiffer
+            return []
+        device = backend.cpu if engine.on_host else self._device()
+        if self.relay is not None:
+            self.relay.code = code
+        own_numbers = [code, _bits(weight or 0.0), self._abandoned]
+        numbers = np.array(own_numbers, "uint64").view("int64").tolist()
+        everybody = self._run(backend, engine.gather_numbers, numbers, device)
+        last = proposal.number - 1
+        if self._abandoned != last:
+            self._refuse([rank for rank, each in enumerate(everybody) if each[2] == last > 0])
+        if any(each[0] != numbers[0] for each in everybody):
             raise CodesDiffer
+        return [_weight(each[1]) for each in everybody]
 
-    def _difference(self, number: int, call: str, lines: list[str]) -> str:
+    def _difference(self, proposal: Proposal) -> str:
         own = self._own
         assert own.channel is not None
-        found = own.channel.compare(number, (call, lines))
+        found = own.channel.compare(proposal.number, (proposal.call, proposal.lines()))
         own.mark.leave()
         assert found is not None, "codes differ and what they stand for does not"
         return found
@@ -103,6 +166,16 @@ def tree_lines(tree: Tree, weights: Sequence[float] | None = None) -> list[str]:
     listed = [f"weight {weight!r} for worker {rank}" for rank, weight in enumerate(weights or ())]
     kind = f"{tree.backend.name} tensors on a {tree.device.kind.upper()}"
     return [*listed, kind, *tree.lines()]
+
+
+def _bits(weight: float) -> int:
+    (found,) = struct.unpack("<Q", struct.pack("<d", weight))
+    return int(found)
+
+
+def _weight(bits: int) -> float:
+    (found,) = struct.unpack("<d", struct.pack("<q", bits))
+    return float(found)
 
 
 def _code(text: bytes) -> int:

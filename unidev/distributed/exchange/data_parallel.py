@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
 from unidev.distributed.exchange.moments import BatchMoments
+from unidev.distributed.exchange.overlap import Overlap
 from unidev.distributed.exchange.trees import Tree
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from unidev.devices.finding import DeviceLike
+    from unidev.distributed.exchange.overlap import Step
 
 _LOSS = "the loss"
 
@@ -112,6 +115,9 @@ class DataParallel(data_parallel.DataParallel):
         if self._is_synchronized:
             _check_synchronized(model, devices)
         super().__init__(model, devices, reduction=reduction)
+        self._overlap = Overlap(
+            self._group.exchange, self.backend, is_mean=self.reduction == "mean"
+        )
         if self._group.size > 1:
             tensors = list(State.of(model, self.backend).tensors.values())
             write(self.backend, tensors, self._group.broadcast(tensors))
@@ -155,8 +161,13 @@ class DataParallel(data_parallel.DataParallel):
             Accumulated(self.backend, self.devices[0], is_mean=self.reduction == "mean"),
             Statistics(self.model, self.backend),
         )
-        with held.statistics.changed(), self._synchronized(rows):
-            loss, gradients = super().value_and_grad(evaluate, arguments, options)
+        with (
+            held.statistics.changed(),
+            self._synchronized(rows),
+            self._watched(rows) as step,
+        ):
+            watched = evaluate if step is None else partial(evaluate, watcher=step)
+            loss, gradients = super().value_and_grad(watched, arguments, options)
         if self._accumulates or self._held is not None:
             held.steps.add({_LOSS: loss, **gradients}, rows)
             self._held = held
@@ -167,7 +178,14 @@ class DataParallel(data_parallel.DataParallel):
             loss = gradients.pop(_LOSS)
         if self._group.size == 1:
             return loss, gradients
-        return self._exchanged(loss, gradients, held.statistics, rows)
+        return self._exchanged(loss, gradients, held.statistics, rows, step)
+
+    def _watched(self, rows: int) -> AbstractContextManager[Step | None]:
+        """A block whose gradients may be exchanged while backward runs."""
+        is_plain = len(self.devices) == 1 and not self._is_synchronized
+        if not is_plain or self._group.size == 1 or self._accumulates or self._held is not None:
+            return nullcontext()
+        return self._overlap.watching(rows)
 
     def _synchronized(self, rows: int) -> AbstractContextManager[None]:
         """A block in which batch normalisation is that of all workers, if it is synchronized."""
@@ -178,23 +196,34 @@ class DataParallel(data_parallel.DataParallel):
         return self.backend.layers.synchronized(self.model, combine)
 
     def _exchanged(
-        self, loss: Any, gradients: dict[str, Any], statistics: Statistics, rows: int
+        self,
+        loss: Any,
+        gradients: dict[str, Any],
+        statistics: Statistics,
+        rows: int,
+        step: Step | None,
     ) -> tuple[Any, dict[str, Any]]:
         """The loss and the gradients of all workers; the statistics of the model become theirs."""
-        is_mean = self.reduction == "mean"
         changes = statistics.changes()
-        names = [_LOSS, *gradients, *(f"statistics {n}" for n in range(len(changes)))]
-        if is_mean:
-            found = [loss, *gradients.values(), *changes]
-            loss, *others = self._reduced_over_workers(names, found, rows)
-            changes = others[len(gradients) :]
+        if step is not None and step.is_under_way:
+            loss, gradients = step.finish(loss, gradients)
         else:
-            found = [loss, *gradients.values()]
-            loss, *others = self._reduced_over_workers(names[: len(found)], found, None)
-            if changes:
-                changes = self._reduced_over_workers(names[len(found) :], changes, rows)
+            is_mean = self.reduction == "mean"
+            together = changes if is_mean else []  # in one exchange, if all are means
+            names = [_LOSS, *gradients, *_numbered(together)]
+            found = [loss, *gradients.values(), *together]
+            loss, *found = self._reduced_over_workers(names, found, rows if is_mean else None)
+            gradients = dict(zip(gradients, found, strict=False))
+            changes = found[len(gradients) :] if is_mean else changes
+            if step is not None:
+                step.learn(loss)
+            if is_mean:
+                statistics.add(changes)
+                return loss, gradients
+        if changes:
+            changes = self._reduced_over_workers(_numbered(changes), changes, rows)
         statistics.add(changes)
-        return loss, dict(zip(gradients, others, strict=False))
+        return loss, gradients
 
     def _reduced_over_workers(
         self, names: Sequence[str], tensors: list[Any], rows: int | None
@@ -204,6 +233,10 @@ class DataParallel(data_parallel.DataParallel):
         tree = Tree.of_own(names, tensors, self.backend)
         found: list[Any] = self._group.reduced(tree, op, rows, ANYWHERE)
         return found
+
+
+def _numbered(changes: Sequence[Any]) -> list[str]:
+    return [f"statistics {number}" for number in range(len(changes))]
 
 
 def _is_synchronized(batch_norm: object) -> bool:

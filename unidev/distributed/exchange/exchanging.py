@@ -7,21 +7,31 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract.backend import Unsupported
-from unidev.distributed.exchange.agreeing import Agreement, code_of, tree_lines, with_weights
+from unidev.distributed.exchange.agreeing import (
+    Agreement,
+    Proposal,
+    code_of,
+    tree_lines,
+    with_weights,
+)
 from unidev.distributed.exchange.host_engine import HostEngine, SingleWorkerEngine
-from unidev.distributed.exchange.plans import Plan, Stage, stages_of, weight_like
-from unidev.distributed.exchange.reducing import all_reduced, reduced
+from unidev.distributed.exchange.plans import Plan, Stage, stages_of
+from unidev.distributed.exchange.reducing import all_reduced, started
 from unidev.distributed.exchange.transport import (
-    home,
-    narrowed,
+    arrived,
     outgoing,
     with_empty_ones,
     write_back,
 )
 from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.distributed.messages.channel import Channel
-from unidev.errors import BackendMismatchError, CollectiveError, UnidevError
-from unidev.parallel.packing import kinds_of, unrecorded
+from unidev.errors import (
+    BackendMismatchError,
+    CollectiveError,
+    UnidevError,
+    UnsupportedOperation,
+)
+from unidev.parallel.packing import unrecorded
 from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
@@ -32,6 +42,7 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupEngine
     from unidev.distributed.exchange.membership import Membership
     from unidev.distributed.exchange.trees import Tree
+    from unidev.parallel.packing import Bucket, Kind
 
     Tensor = Any
     T = TypeVar("T")
@@ -50,6 +61,10 @@ class Exchange:
         self._plans: dict[Hashable, Plan] = {}
         self._engines: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
+        self._open: Proposal | None = None
+        """A collective that goes on while this worker computes."""
+        self._broken = ""
+        """Why this worker can take part in none any more."""
         self._agreement = Agreement(
             own, lambda: self._of(load_backend(own.backend))[0], device, self._run
         )
@@ -69,19 +84,18 @@ class Exchange:
         or ``ANYWHERE``, as the tree is not used any more.
         """
         listed = None if weights is None or isinstance(weights, float) else weights
-        has_own = isinstance(weights, float)
+        own = weights if isinstance(weights, float) else None
         combined = "sum" if op == "mean" else op
-        call = f"all_reduce of {op}" + (", weighted" if has_own else "")
-        with self._agreed(
-            "all_reduce", call, tree, combined, has_weight=has_own, listed=listed
-        ) as plan:
+        call = f"all_reduce of {op}" + ("" if own is None else ", weighted")
+        with self._agreed("all_reduce", call, tree, combined, weight=own, listed=listed) as (
+            plan, everybodys,
+        ):  # fmt: skip
 
-            def exchanged(engine: GroupEngine, flat: Tensor) -> Tensor:
-                return self._run(tree.backend, reduced, engine, flat, combined)
+            def start(engine: GroupEngine, flat: Tensor) -> Callable[[], Tensor]:
+                return self.started(tree.backend, engine, flat, combined)
 
-            factor = self._factor(op, weights)
-
-            values = all_reduced(tree, plan, factor, exchanged, may_write=into != NEW_MEMORY)
+            factor = self._factor(op, everybodys if own is not None else listed)
+            values = all_reduced(tree, plan, factor, start, may_write=into != NEW_MEMORY)
             if into == IN_PLACE:
                 write_back(tree, values)
                 return tree.tree
@@ -90,7 +104,7 @@ class Exchange:
     def broadcast(self, tree: Tree, root: int) -> list[Tensor]:
         """The tensors of the worker ``root``, in new memory."""
         call = f"broadcast from worker {root}"
-        with self._agreed("broadcast", call, tree, "broadcast") as plan:
+        with self._agreed("broadcast", call, tree, "broadcast") as (plan, _):
             is_root = self._own.rank == root
 
             def exchanged(stage: Stage, flat: Tensor) -> list[Tensor]:
@@ -100,7 +114,7 @@ class Exchange:
 
     def all_gather(self, tree: Tree) -> list[list[Tensor]]:
         """The tensors of each worker, by rank, in new memory."""
-        with self._agreed("all_gather", "all_gather", tree, "gather") as plan:
+        with self._agreed("all_gather", "all_gather", tree, "gather") as (plan, _):
 
             def exchanged(stage: Stage, flat: Tensor) -> Sequence[Tensor]:
                 gathered: Sequence[Tensor] = self._run(
@@ -141,6 +155,87 @@ class Exchange:
         while self._joined:
             self._joined.pop().leave()
 
+    # -- while this worker computes ------------------------------------------------------------
+
+    @property
+    def next_number(self) -> int:
+        """Of the next collective."""
+        return self._own.mark.next
+
+    def stages(self, backend: Backend, kinds: Sequence[Kind], buckets: list[Bucket]) -> list[Stage]:
+        """Sums of these buckets, in their order."""
+        return stages_of(backend, kinds, "sum", self._of(backend), buckets)
+
+    def propose(
+        self, call: str, code: int, weight: float, lines: Callable[[], list[str]]
+    ) -> Proposal:
+        """Open a collective that lasts until ``end``; where memory is shared, waits for nobody."""
+        self._check_free()
+        self._open = Proposal(self.next_number, call, code, weight, lines)
+        self._agreement.propose(self._open)
+        return self._open
+
+    def settle(self, proposal: Proposal) -> Sequence[float]:
+        """The weights of all workers, once they agree on the open collective."""
+        mark = self._own.mark
+        mark.enter(_NUMBERS["all_reduce"])
+        try:
+            weights = self._agreement.settled(proposal)
+        except UnidevError:
+            self._open = None
+            raise
+        mark.go_back()  # to computing: whoever waits now is not this worker
+        return weights
+
+    def started(
+        self, backend: Backend, engine: GroupEngine, flat: Tensor, op: str
+    ) -> Callable[[], Tensor]:
+        """As ``reducing.started``, with the errors of a collective."""
+        finish = self._run(backend, started, engine, flat, op)
+        return lambda: self._run(backend, finish)
+
+    def await_rest(self) -> None:
+        """Note that this worker waits for the open collective."""
+        self._own.mark.enter(_NUMBERS["all_reduce"])
+
+    def end(self, proposal: Proposal) -> None:
+        """Close the open collective.
+
+        Raises:
+            CollectiveError: another worker has abandoned it.
+        """
+        self.leave_collective()
+        self._agreement.check_abandoned(proposal.number)
+
+    def leave_collective(self) -> None:
+        """Close it, whatever others did."""
+        self._open = None
+        self._own.mark.leave()
+
+    def is_open(self, proposal: Proposal) -> bool:
+        """Whether the other workers count on this one."""
+        return self._open is proposal
+
+    def abandon(self, proposal: Proposal) -> None:
+        """Note for the others that this worker gives nothing more to the open collective."""
+        self._own.mark.enter(_NUMBERS["all_reduce"])
+        self._agreement.abandon(proposal.number)
+
+    def break_off(self, error: BaseException) -> None:
+        """Leave the others in the open collective: this worker takes part in none any more."""
+        self._open = None
+        self._own.mark.doing(0)
+        self._broken = f"{type(error).__name__} left a step in the middle of its exchange"
+
+    def _check_free(self) -> None:
+        if self._broken:
+            raise CollectiveError(f"worker {self.rank} cannot exchange any more: {self._broken}.")
+        if self._open is not None:
+            raise UnsupportedOperation(
+                "a collective in the middle of backward, where there was none in the first step",
+                "gradients are being exchanged: call it in each step, or outside of value_and_grad",
+            )
+
     # -- agreeing ------------------------------------------------------------------------------
 
     @contextmanager
@@ -151,55 +246,46 @@ class Exchange:
         tree: Tree,
         act: str,
         *,
-        has_weight: bool = False,
+        weight: float | None = None,
         listed: Sequence[float] | None = None,
-    ) -> Iterator[Plan]:
-        """A collective, once all workers agree on it; the plans of known structures are kept."""
+    ) -> Iterator[tuple[Plan, Sequence[float]]]:
+        """A collective, once all workers agree on it, with their weights; known plans are kept."""
+        self._check_free()
         mark = self._own.mark
         key = tree.key()
         plan = None if key is None else self._plans.get((call, key))
         code = code_of(call, tree_lines(tree)) if plan is None else plan.code
-        number = mark.enter(_NUMBERS[operation])
+        compared = code if listed is None else with_weights(code, listed)
+        proposal = Proposal(
+            mark.enter(_NUMBERS[operation]), call, compared, weight,
+            lambda: tree_lines(tree, listed),
+        )  # fmt: skip
+        at_once = plan is None or not plan.stages
         with (
             unrecorded(tree.backend),
-            self._agreement.reached(
-                number,
-                call,
-                code if listed is None else with_weights(code, listed),
-                lambda: tree_lines(tree, listed),
-                at_once=plan is None or not plan.stages,
-            ),
+            self._agreement.reached(proposal, at_once=at_once) as weights,
         ):
             if plan is None:
-                plan = self._planned(code, tree, act, has_weight=has_weight)
+                engines = self._of(tree.backend)
+                plan = Plan(code, stages_of(tree.backend, tree.kinds, act, engines))
                 if key is not None:
                     self._plans[call, key] = plan
-            yield plan
+            yield plan, weights
         mark.leave()
 
     @contextmanager
     def _agreed_without_tree(self, operation: int, call: str) -> Iterator[None]:
+        self._check_free()
         number = self._own.mark.enter(operation)
-        with self._agreement.reached(number, call, code_of(call, []), list, at_once=True):
+        proposal = Proposal(number, call, code_of(call, []), None, list)
+        with self._agreement.reached(proposal, at_once=True):
             yield
         self._own.mark.leave()
 
-    def _planned(self, code: int, tree: Tree, act: str, *, has_weight: bool) -> Plan:
-        kinds, weight = list(tree.kinds), None
-        if has_weight:
-            weight = weight_like(tree)
-            kinds += kinds_of([weight])
-        stages = stages_of(tree.backend, kinds, act, self._of(tree.backend))
-        if has_weight:  # first, so that its sum is known to the other stages
-            stages.sort(key=lambda stage: len(tree.kinds) not in stage.bucket.positions)
-        return Plan(code, stages, weight)
-
-    def _factor(self, op: str, weights: float | Sequence[float] | None) -> float | None:
+    def _factor(self, op: str, weights: Sequence[float] | None) -> float | None:
         """What this worker's tensors are multiplied by before the sum; None: not at all."""
         if weights is None:
             return 1 / self._own.size if op == "mean" and self._own.size > 1 else None
-        if isinstance(weights, float):
-            return weights
         return weights[self._own.rank] / sum(weights)
 
     # -- engines -------------------------------------------------------------------------------
@@ -264,7 +350,7 @@ class Exchange:
         for stage in plan.stages:
             flat = outgoing(tree, stage, tree.tensors, may_write=keeps_input)
             for values, result in zip(found, exchanged(stage, flat), strict=True):
-                back = narrowed(tree, stage, home(tree, stage, result))
+                back = arrived(tree.backend, tree.device, stage, result)
                 if any(back is x for x in tree.tensors):  # the root's own
                     back = tree.backend.copy_to(back, tree.device, False)
                 stage.bucket.unpack(tree.backend, back, values)

@@ -9,11 +9,10 @@ from unidev.errors import UnsupportedDtypeError
 from unidev.parallel.packing import Bucket, Kind, buckets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
-    from unidev.distributed.exchange.trees import Tree
 
 
 class Way(NamedTuple):
@@ -38,16 +37,19 @@ class Plan(NamedTuple):
     code: int
     """Of the call and the structure, the same on all workers."""
     stages: list[Stage]
-    weight: Any
-    """A tensor of one, times this worker's weight the last of the first stage; None: no weight."""
 
 
 def stages_of(
-    backend: Backend, kinds: Sequence[Kind], act: str, engines: Sequence[GroupEngine]
+    backend: Backend,
+    kinds: Sequence[Kind],
+    act: str,
+    engines: Sequence[GroupEngine],
+    buckets: Iterable[Bucket] | None = None,
 ) -> list[Stage]:
     """The exchanges for tensors of these kinds; the first of ``engines`` that can takes each.
 
-    ``act`` is one of the keys of ``GroupEngine.carries``.
+    ``act`` is one of the keys of ``GroupEngine.carries``; ``buckets`` are by default those of
+    ``buckets_of``.
 
     Raises:
         UnsupportedDtypeError: none can.
@@ -57,18 +59,10 @@ def stages_of(
         for dtype in dict.fromkeys(kind.dtype for kind in kinds)
     }
     found = []
-    for bucket in buckets_of(backend, kinds):
+    for bucket in buckets_of(backend, kinds) if buckets is None else buckets:
         dtype = kinds[bucket.positions[0]].dtype
         found.append(Stage(bucket, ways[dtype], dtype))
     return found
-
-
-def weight_like(tree: Tree) -> Any:
-    """A tensor of one that is packed with some of the tree's; read only."""
-    backend = tree.backend
-    names = {portable_name(dtype, backend) for dtype in {kind.dtype for kind in tree.kinds}}
-    dtype = backend.dtypes["float64" if names == {"float64"} else "float32"]
-    return backend.full((), 1.0, dtype, tree.device)
 
 
 def _way(backend: Backend, dtype: Any, act: str, engines: Sequence[GroupEngine]) -> Way:

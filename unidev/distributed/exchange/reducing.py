@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.distributed.exchange.transport import home, narrowed, outgoing
+from unidev.distributed.exchange.transport import arrived, outgoing
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.reducing import refusal
 
@@ -17,46 +17,41 @@ if TYPE_CHECKING:
     from unidev.distributed.exchange.trees import Tree
 
     Tensor = Any
-    Exchanged = Callable[[GroupEngine, Tensor], Tensor]
+    Start = Callable[[GroupEngine, Tensor], Callable[[], Tensor]]
 
 
 def all_reduced(
-    tree: Tree, plan: Plan, factor: float | None, exchanged: Exchanged, *, may_write: bool
+    tree: Tree, plan: Plan, factor: float | None, start: Start, *, may_write: bool
 ) -> list[Tensor]:
     """The tensors of ``tree`` times ``factor``, combined over all workers; None for empty ones.
 
-    If the plan has a weight, ``factor`` is this worker's, and what is divided by is the sum of all
-    workers': it travels with the first stage, so the others are multiplied once. Unless it
-    ``may_write`` to them, the tree's own tensors stay as they are.
+    All stages begin before the first is waited for. Unless it ``may_write`` to them, the tree's own
+    tensors stay as they are.
     """
-    backend, tensors = tree.backend, [*tree.tensors, plan.weight]
-    scale = backend.collectives.scale
-    values: list[Tensor] = [None] * len(tensors)
-    divisor = None
-    for number, stage in enumerate(plan.stages):
-        flat = outgoing(tree, stage, tensors, may_write=may_write)
-        own = factor if factor is None or divisor is None else factor / divisor
-        flat = flat if own is None else scale(flat, own)
-        flat = home(tree, stage, exchanged(stage.way.engine, flat))
-        if number == 0 and plan.weight is not None:
-            divisor = backend.collectives.number(flat, int(flat.shape[0]) - 1)
-            flat = scale(flat, 1.0 / divisor)
-        stage.bucket.unpack(backend, narrowed(tree, stage, flat), values)
-    return values[:-1]
+    backend = tree.backend
+    values: list[Tensor] = [None] * len(tree.tensors)
+    finishing = []
+    for stage in plan.stages:
+        flat = outgoing(tree, stage, tree.tensors, may_write=may_write, factor=factor)
+        finishing.append(start(stage.way.engine, flat))
+    for stage, finish in zip(plan.stages, finishing, strict=True):
+        flat = arrived(backend, tree.device, stage, finish())
+        stage.bucket.unpack(backend, flat, values)
+    return values
 
 
-def reduced(engine: GroupEngine, flat: Tensor, op: str) -> Tensor:
-    """The sum, minimum or maximum of all workers' ``flat``; may write to it and return it.
+def started(engine: GroupEngine, flat: Tensor, op: str) -> Callable[[], Tensor]:
+    """Begin the sum, minimum or maximum of all workers' ``flat``, which may be written to.
 
-    What the engine lists in ``gathered`` is combined here, in the order of ranks.
+    What the engine lists in ``gathered`` is combined here, in the order of ranks, and is done.
     """
     backend = engine.backend
     if portable_name(flat.dtype, backend) not in engine.gathered.get(op, ()):
-        return engine.all_reduce(flat, op)
+        return engine.start_all_reduce(flat, op)
     total, *others = engine.all_gather(flat)
     for other in others:
         total = backend.collectives.combine(total, other, op)
-    return total
+    return lambda: total
 
 
 def check_dtypes(tree: Tree, op: str) -> None:

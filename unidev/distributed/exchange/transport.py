@@ -11,39 +11,55 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
-    from unidev.distributed.exchange.plans import Stage
+    from unidev.distributed.exchange.plans import Stage, Way
     from unidev.distributed.exchange.trees import Tree
 
     Tensor = Any
 
 
-def outgoing(tree: Tree, stage: Stage, tensors: Sequence[Tensor], *, may_write: bool) -> Tensor:
-    """The tensors of a stage as one: new memory, unless it ``may_write`` to the only one."""
+def outgoing(
+    tree: Tree,
+    stage: Stage,
+    tensors: Sequence[Tensor],
+    *,
+    may_write: bool,
+    factor: float | None = None,
+) -> Tensor:
+    """The tensors of a stage as one, times ``factor``.
+
+    In new memory, unless it ``may_write`` to the only one.
+    """
     backend, (bucket, way, _) = tree.backend, stage
     if bucket.is_packed:
         flat = backend.collectives.pack([tensors[position] for position in bucket.positions])
     else:
         flat = tensors[bucket.positions[0]]
-        if not may_write and way.wide is None and not _goes_away(tree, way.engine):
+        goes_away = _goes_away(backend, tree.device, way.engine)
+        if not may_write and way.wide is None and not goes_away:
             flat = backend.copy_to(flat, tree.device, False)
+    return departing(backend, tree.device, way, flat, factor)
+
+
+def departing(
+    backend: Backend, device: Device, way: Way, flat: Tensor, factor: float | None
+) -> Tensor:
+    """A tensor on ``device`` in the dtype in which it travels, times ``factor``, for its engine."""
     if way.wide is not None:
-        flat = backend.cast(flat, way.wide, tree.device)
-    if _goes_away(tree, way.engine):
+        flat = backend.cast(flat, way.wide, device)
+    if factor is not None:
+        flat = backend.collectives.scale(flat, factor)
+    if _goes_away(backend, device, way.engine):
         flat = copied(backend, "all_reduce", flat, backend.cpu)
     return flat
 
 
-def home(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
-    """The exchanged tensor on the tree's device; still in the wider dtype of the exchange."""
-    if _goes_away(tree, stage.way.engine):
-        return copied(tree.backend, "all_reduce", flat, tree.device)
-    return flat
-
-
-def narrowed(tree: Tree, stage: Stage, flat: Tensor) -> Tensor:
-    """The exchanged tensor in the dtype of the tree's own tensors."""
-    return flat if stage.way.wide is None else tree.backend.cast(flat, stage.dtype, tree.device)
+def arrived(backend: Backend, device: Device, stage: Stage, flat: Tensor) -> Tensor:
+    """The exchanged tensor on ``device``, in the dtype that it had before."""
+    if _goes_away(backend, device, stage.way.engine):
+        flat = copied(backend, "all_reduce", flat, device)
+    return flat if stage.way.wide is None else backend.cast(flat, stage.dtype, device)
 
 
 def with_empty_ones(tree: Tree, values: Sequence[Tensor]) -> list[Tensor]:
@@ -66,8 +82,8 @@ def write_back(tree: Tree, values: Sequence[Tensor]) -> None:
         write(tree.backend, targets, new)
 
 
-def _goes_away(tree: Tree, engine: GroupEngine) -> bool:
-    return engine.on_host and tree.device is not tree.backend.cpu
+def _goes_away(backend: Backend, device: Device, engine: GroupEngine) -> bool:
+    return engine.on_host and device is not backend.cpu
 
 
 def _is_same_memory(target: Tensor, value: Tensor, backend: Backend) -> bool:

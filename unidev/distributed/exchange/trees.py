@@ -62,7 +62,7 @@ class Tree:
     def lines(self) -> list[str]:
         """Each tensor in words, the same on every worker with such a tree."""
         lines, seen = [], set[int]()
-        described = _described_kinds(self.kinds, self.backend)
+        described = described_kinds(self.kinds, self.backend)
         opened = zip(self._opened.layout(), self._opened.paths(), self._ties, strict=True)
         for steps, path, tie in opened:
             inside = "".join(f" of a {step[1].__name__}" for step in reversed(steps))
@@ -107,7 +107,7 @@ class _Named(Tree):
         return f"[{self._names[position]!r}]"
 
     def lines(self) -> list[str]:
-        described = _described_kinds(self.kinds, self.backend)
+        described = described_kinds(self.kinds, self.backend)
         return [
             f"{described[kind]} at {self.path(position)}"
             for position, kind in enumerate(self.kinds)
@@ -120,7 +120,7 @@ class _Named(Tree):
         return dict(zip(self._names, self.tensors, strict=True))
 
 
-def _described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
+def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
     """Each different one in words."""
     dtypes = dict.fromkeys(kind.dtype for kind in kinds)
     names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}

@@ -6,24 +6,31 @@ A worker writes a few numbers for each collective, which takes less than a micro
 from __future__ import annotations
 
 import mmap
+import struct
 import time
 
 from unidev.contract.launcher import Progress
 
 OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",
-    "checkpoint", "restore", "shard",
+    "checkpoint", "restore", "shard", "backward, with exchanges under way",
 )  # fmt: skip
 """Operations in which a worker may wait, by number."""
 JOINING = OPERATIONS.index("joining the group")
+BACKWARD = len(OPERATIONS) - 1
 _FIELDS = len(Progress._fields)
-_CODES = 2
-"""Cells for the codes of the last two collectives: no worker is more than one ahead of another."""
-_CELLS = _FIELDS + _CODES
+_PROPOSALS = 2
+"""A worker shows those of its last two collectives: no worker is more than one ahead of another."""
+_PROPOSAL = 3
+"""Cells of one: a word, a weight, and a check that both belong together."""
+_ABANDONED = _FIELDS + _PROPOSALS * _PROPOSAL
+"""The cell for the number of the last collective that the worker has abandoned."""
+_CELLS = _ABANDONED + 1
 _BYTES = 8
 _NUMBER = 0xFFFF
-"""Bits of such a cell that are the number of the collective; the others are the code's. One word
+"""Bits of such a word that are the number of the collective; the others are the code's. One word
 holds both, so whoever reads it sees either all of it or nothing, whatever the processor's order."""
+_WEIGHT, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _SHARE, _SHORTEST_S, _LONGEST_S = 1 / 16, 5e-5, 2e-3
 """Between two looks at the others a worker sleeps: a share of the time waited, so that little of it
 is lost. It never spins, not even with `sched_yield`: where workers have as many cores as they are,
@@ -79,18 +86,40 @@ class Mark:
         cells[start] = number  # last: who reads it sees the others
         return number
 
-    def agrees(self, code: int) -> bool:
-        """Whether all workers of the board enter this collective with the same ``code``.
+    @property
+    def next(self) -> int:
+        """The number of the collective that this worker enters next."""
+        return int(self._cells[self._start]) + 1
 
-        Waits for them. The answer is the same on each.
+    def propose(self, number: int, code: int, weight: float) -> None:
+        """Show what collective ``number`` is to this worker, and its weight; waits for nobody.
+
+        Also before it has entered it.
         """
-        cells, number = self._cells, self._cells[self._start]
-        at = _FIELDS + number % _CODES
-        word = (code & ~_NUMBER) | (number & _NUMBER)
-        cells[self._start + at] = word
+        cells, word = self._cells, _word(code, number)
+        at = self._start + _place(number)
+        (bits,) = _WEIGHT.unpack(_DOUBLE.pack(weight))
+        cells[at + 1] = bits
+        cells[at + 2] = bits ^ word
+        cells[at] = word
+
+    def agreed(self, number: int, code: int) -> list[float] | None:
+        """The weights of all workers of the board, by place; None if a code is not ``code``.
+
+        Waits until all have proposed this collective. The answer is the same on each.
+        """
+        cells, word, at = self._cells, _word(code, number), _place(number)
         for other in self._others:
             self._await(other + at, word)
-        return all(cells[other + at] == word for other in self._others)
+        if any(cells[other + at] != word for other in self._others):
+            return None
+        found = []
+        for start in range(0, self.count * _CELLS, _CELLS):
+            cell = start + at
+            while (bits := cells[cell + 1]) ^ word != cells[cell + 2]:
+                time.sleep(_SHORTEST_S)  # this processor shows them in another order
+            found.append(float(_DOUBLE.unpack(_WEIGHT.pack(bits))[0]))
+        return found
 
     def _await(self, cell: int, word: int) -> None:
         """Wait until the number in ``cell`` is that in ``word``."""
@@ -102,6 +131,20 @@ class Mark:
             waited = time.monotonic() - start
             time.sleep(min(max(waited * _SHARE, _SHORTEST_S), _LONGEST_S))
 
+    def go_back(self) -> None:
+        """Note that this worker computes again: it has not come to the end of the collective."""
+        self.doing(BACKWARD)
+        self._cells[self._start] -= 1
+
+    def abandon(self, number: int) -> None:
+        """Note that this worker gives nothing more to collective ``number``."""
+        self._cells[self._start + _ABANDONED] = number
+
+    def abandoned(self, number: int) -> list[int]:
+        """The places of the other workers that have abandoned it."""
+        cells = self._cells
+        return [x // _CELLS for x in self._others if cells[x + _ABANDONED] == number]
+
     def doing(self, operation: int) -> None:
         """Note what a part of the collective is."""
         self.operation = operation
@@ -110,3 +153,12 @@ class Mark:
     def leave(self) -> None:
         """Note that the collective is over."""
         self._cells[self._start + 1] = self._cells[self._start]
+
+
+def _word(code: int, number: int) -> int:
+    return (code & ~_NUMBER) | (number & _NUMBER)
+
+
+def _place(number: int) -> int:
+    """The first cell of its proposal."""
+    return _FIELDS + number % _PROPOSALS * _PROPOSAL

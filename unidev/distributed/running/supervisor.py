@@ -9,7 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
-from unidev.distributed.messages.board import JOINING, OPERATIONS
+from unidev.distributed.messages.board import BACKWARD, JOINING, OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
 from unidev.distributed.messages.frames import (
     COMPARE,
@@ -122,7 +122,8 @@ class Supervisor:
         rank, (code, stack) = event.rank, event.content
         self._ended.add(rank)
         if rank not in self._results:
-            self._fail(failures.ended(rank, code, stack, is_inside=self._is_inside(rank)))
+            is_inside = self._is_inside(rank) or self._progress[rank].operation == BACKWARD
+            self._fail(failures.ended(rank, code, stack, is_inside=is_inside))
 
     def _fail(self, failure: Failure) -> None:
         if not self._failures:

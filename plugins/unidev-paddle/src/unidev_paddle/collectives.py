@@ -71,10 +71,6 @@ class PaddleCollectives(Collectives):
             return operations.scale(flat, factor, 0.0, True)
         return operations.scale_(flat, factor, 0.0, True)
 
-    def number(self, flat: Tensor, position: int) -> float:
-        """``item``."""
-        return float(operations.view_slice(flat, position, position + 1).item())
-
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concat`` without empty tensors.
 

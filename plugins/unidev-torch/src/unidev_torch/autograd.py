@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -41,12 +42,30 @@ class TorchAutograd(Autograd):
         self, loss_of: Callable[[], torch.Tensor], leaves: Sequence[torch.Tensor]
     ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
         """Records also inside ``torch.no_grad`` and ``torch.inference_mode``."""
+        return self.gradients_as_made(loss_of, leaves, None)
+
+    def gradients_as_made(
+        self,
+        loss_of: Callable[[], torch.Tensor],
+        leaves: Sequence[torch.Tensor],
+        made: Callable[[int, torch.Tensor], None] | None,
+    ) -> tuple[torch.Tensor, Sequence[torch.Tensor | None]]:
+        """By hooks of the leaves, which see whole gradients; they are gone when this returns."""
         _check_recorded(leaves)
         with _recording():
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
-            found = torch.autograd.grad(loss, leaves, allow_unused=True)
+            hooks = []
+            try:
+                if made is not None:
+                    for position, leaf in enumerate(leaves):
+                        hook = leaf.register_hook(partial(made, position))  # type: ignore[no-untyped-call]
+                        hooks.append(hook)
+                found = torch.autograd.grad(loss, leaves, allow_unused=True)
+            finally:
+                for hook in hooks:
+                    hook.remove()
             return loss.detach(), _each_its_own(found)
 
     def no_grad(self) -> AbstractContextManager[Any]:

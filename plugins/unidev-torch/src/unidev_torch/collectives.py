@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _several = torch._C._nn  # torch._utils has them too, around a check
+_MANY = 1 << 14
+"""So many elements of a tensor take longer than the call."""
 _MINIMUM_OR_MAXIMUM = {"min": torch.minimum, "max": torch.maximum}
 
 
@@ -59,9 +62,22 @@ class TorchCollectives(Collectives):
         """Writes to ``flat``."""
         return flat.mul_(factor)
 
-    def number(self, flat: torch.Tensor, position: int) -> float:
-        """``item``."""
-        return float(flat[position].item())
+    def pack_scaled(
+        self, tensors: Sequence[torch.Tensor], factor: float | None, memory: list[torch.Tensor]
+    ) -> torch.Tensor:
+        """Into memory of an earlier step, once nothing shares it: new pages cost five copies."""
+        flat = next((x for x in memory if _references(x) == _OF_ONE), None)
+        if flat is None:
+            size = sum([x.numel() for x in tensors])
+            flat = torch.empty(size, dtype=tensors[0].dtype, device=tensors[0].device)
+            memory[:] = [*memory[-1:], flat]  # the caller has the last one's until it gets the next
+        parts = self.unpack(flat, [tuple(x.shape) for x in tensors])
+        if factor is not None and flat.numel() > _MANY * len(parts):  # in one pass each
+            for part, x in zip(parts, tensors, strict=True):
+                torch.mul(x, factor, out=part)
+            return flat
+        torch._foreach_copy_(parts, list(tensors))
+        return flat if factor is None else flat.mul_(factor)
 
     def concatenate(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """``torch.cat``."""
@@ -75,6 +91,15 @@ class TorchCollectives(Collectives):
     def write(self, targets: Sequence[torch.Tensor], values: Sequence[torch.Tensor]) -> None:
         """One call for all of them."""
         torch._foreach_copy_(list(targets), list(values))
+
+
+def _references(x: torch.Tensor) -> tuple[int, int]:
+    """How many refer to the memory of ``x``, and to the Python object for it."""
+    memory = x.untyped_storage()
+    return torch._C._storage_Use_Count(memory._cdata), sys.getrefcount(memory)
+
+
+_OF_ONE = _references(torch.empty(1))
 
 
 @lru_cache(maxsize=64)

@@ -45,7 +45,7 @@ def _found(bench: Workbench, name: str) -> list[Any]:
     names: tuple[str, ...] = _EXCHANGES
     for needs, more in (
         (_INFERS, ("evaluation",)),
-        (_TRAINS, ("gradients", "accumulation", "synchronized_norms")),
+        (_TRAINS, ("gradients", "accumulation", "overlapped", "synchronized_norms")),
     ):
         if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
             names = (*names, *more)
@@ -266,6 +266,20 @@ def test_accumulation(bench: Workbench) -> None:
                 whole = own["whole"][name]
                 said = f"{name}, {when}: {x}, not {whole}"
                 assert np.allclose(x, whole, rtol=1e-4, atol=1e-6), said
+
+
+@check(required=True, needs=_TRAINS)
+def test_overlap(bench: Workbench) -> None:
+    """Gradients in several buckets, step by step, are the mean of the workers' own, by rows."""
+    workers = _found(bench, "overlapped")
+    for number, steps in enumerate(zip(*workers, strict=True)):
+        rows = [step["rows"] for step in steps]
+        for name, x in steps[0]["found"].items():
+            mean = np.average([step["own"][name] for step in steps], 0, rows)
+            said = f"step {number}, {name}: {x}, not {mean}"
+            assert np.allclose(x, mean, rtol=1e-4, atol=1e-6), said
+            bits = {step["found"][name].tobytes() for step in steps}
+            assert len(bits) == 1, f"step {number}, {name}: workers have other bits"
 
 
 @check(required=True, needs=_TRAINS)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 ROWS, BATCH = 20, 6
 """The last batch has two rows, fewer than the suite's workers."""
 _CLASSES = 3
+_WIDE, _STEPS = 560, 5
+"""A layer of so many numbers has 1.2 MiB of weights."""
 
 
 def shards() -> dict[str, Any]:
@@ -124,6 +126,45 @@ def accumulation() -> dict[str, dict[str, Any]]:
             of(parallel, *piece)
     found = _numbers(*of(parallel, *last))
     return {"found": found, "whole": whole, "again": _numbers(*of(parallel, *own))}
+
+
+def overlapped() -> list[dict[str, Any]]:
+    """For each step of a net in several buckets: found, this worker's own, and its rows.
+
+    In every other step the first worker's loss leaves out half of the net.
+    """
+    group = unidev.group()
+    unidev.seed(6)
+    first, second = (
+        nn.sequential(nn.dense(_WIDE if n else 4, _WIDE), nn.tanh(), nn.dense(_WIDE, _WIDE))
+        for n in range(2)
+    )
+    net = nn.sequential(first, second)
+    rng = np.random.default_rng(8)
+    inputs, targets = (rng.standard_normal((ROWS, n)).astype("float32") for n in (4, _WIDE))
+    batch = _placed(inputs), _placed(targets)
+    unidev.place(net, group.device)
+    net(batch[0])
+    rows = group.rank + 2
+    own = [x[group.rank * 5 : group.rank * 5 + rows] for x in batch]
+    parallel = unidev.DataParallel(net)
+    results: list[Any] = []
+    found: list[dict[str, Any]] = []
+    for number in range(_STEPS):
+        is_half = number % 2 == 1 and group.rank == 0
+
+        def loss_of(net: Any, x: Any, y: Any, is_half: bool = is_half) -> Any:
+            return nn.functional.mean_squared_error((first if is_half else net)(x), y)
+
+        of = unidev.value_and_grad(loss_of)
+        step: dict[str, Any] = {"own": _numbers(*of(net, *own)), "rows": rows}
+        results.append(of(parallel, *own))
+        found.append({**step, "found": _numbers(*results[-1])})
+    for number, (result, step) in enumerate(zip(results, found, strict=True)):
+        for name, x in _numbers(*result).items():
+            same = x.tobytes() == step["found"][name].tobytes()
+            assert same, f"step {number}, {name}: written to by a later step"
+    return found
 
 
 def synchronized_norms() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from unidev_paddle.group.arrival import Arrivals, wait_for_listener
 from unidev_paddle.importing import environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from unidev.contract import Device, Rendezvous
 
@@ -79,12 +79,21 @@ class PaddleEngine(GroupEngine):
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """In place, if ``flat`` is contiguous."""
+        return self.start_all_reduce(flat, op)()
+
+    def start_all_reduce(self, flat: Tensor, op: str) -> Callable[[], Tensor]:
+        """In place, if ``flat`` is contiguous; gloo's computes at once, on a stream NCCL's."""
         flat = _plain(flat)
         parts = flat.view(_PARTS[flat.dtype]) if flat.dtype in _PARTS else flat
         self._await_all()
-        self._group.all_reduce(parts, _OPERATIONS[op], True).wait()
+        task = self._group.all_reduce(parts, _OPERATIONS[op], False)
         flat._bump_inplace_version()
-        return flat
+
+        def finish() -> Tensor:
+            task.wait()
+            return flat
+
+        return finish
 
     def broadcast(self, flat: Tensor, root: int) -> Tensor:
         """In place, if ``flat`` is contiguous; as bytes, since not all dtypes are known there."""

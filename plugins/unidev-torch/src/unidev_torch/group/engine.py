@@ -15,7 +15,7 @@ from unidev.contract import GroupEngine
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from unidev.contract import Device, Rendezvous
 
@@ -89,17 +89,21 @@ class TorchEngine(GroupEngine):
             group._set_default_backend(dist.ProcessGroup.BackendType.GLOO)
         # A group of the program's own may have no engine for the CPU.
         has_cpu = "cpu:" in dist.get_backend_config()
-        self._codes_at = torch.device("cpu") if has_cpu else device.native
+        self._numbers_at = torch.device("cpu") if has_cpu else device.native
 
-    def agrees(self, code: int, device: Device) -> bool:  # noqa: ARG002  by gloo, if it is there
-        """By one small maximum: of the codes, and of their complements."""
-        signed = code - (1 << 64) if code >> 63 else code
-        pair = torch.tensor([signed, ~signed], device=self._codes_at)
-        self._group.allreduce([pair], _options("max")).wait()
-        return pair.tolist() == [signed, ~signed]
+    def gather_numbers(self, numbers: Sequence[int], device: Device) -> Sequence[Sequence[int]]:  # noqa: ARG002
+        """By gloo, if it is there."""
+        own = torch.tensor(numbers, device=self._numbers_at)
+        found = [torch.empty_like(own) for _ in range(self._size)]
+        self._group.allgather([found], [own]).wait()
+        return [each.tolist() for each in found]
 
     def all_reduce(self, flat: torch.Tensor, op: str) -> torch.Tensor:
         """In place, if ``flat`` is contiguous."""
+        return self.start_all_reduce(flat, op)()
+
+    def start_all_reduce(self, flat: torch.Tensor, op: str) -> Callable[[], torch.Tensor]:
+        """In place, if ``flat`` is contiguous, by a thread of gloo's, or a stream of NCCL's."""
         flat = _plain(flat)
         whole = flat
         if flat.is_complex():  # sums of these are sums of their parts
@@ -107,8 +111,13 @@ class TorchEngine(GroupEngine):
         elif flat.dtype is torch.uint64:
             whole = flat.view(torch.int64)  # the same bits
         # Not `dist.all_reduce`, whose checks take as long as a small exchange.
-        self._group.allreduce([whole], _options(op)).wait()
-        return flat
+        work = self._group.allreduce([whole], _options(op))
+
+        def finish() -> torch.Tensor:
+            work.wait()
+            return flat
+
+        return finish
 
     def broadcast(self, flat: torch.Tensor, root: int) -> torch.Tensor:
         """In place, if ``flat`` is contiguous; as bytes, since not all dtypes are known there."""

@@ -1,0 +1,93 @@
+"""Gradients exchanged while backward runs: what is right, what is refused, and who is named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import overlapping
+import pytest
+
+import unidev
+
+
+def found(name: str, *arguments: Any, workers: int = 2, gpus: int = 0) -> list[Any]:
+    """The results of a function of ``overlapping``, in several buckets.
+
+    On CPUs, backward runs in the caller's thread, which may call ``unidev.group()``.
+    """
+    return unidev.run(
+        overlapping.in_small_buckets, name, *arguments,
+        workers=workers, gpus_per_worker=gpus, backend="torch",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize("kind", ["plain", "half", "tied", "unused", "normed", "integer_buffer"])
+def test_gradients_are_those_of_an_exchange_at_the_end(kind: str, reduction: str) -> None:
+    for own in found("beside_the_end", kind, reduction, gpus=int(kind == "plain")):
+        assert own["buckets"] > 2
+        assert own["begun_early"] > 0, "no bucket has begun before the end of backward"
+        assert own["differences"] == []
+        assert own["hooks"] == 0
+
+
+def test_a_gradient_within_the_loss_is_not_taken_for_the_steps_own() -> None:
+    for own in found("beside_the_end", "penalised", "mean"):
+        assert own["begun_early"] > 0
+        assert own["differences"] == []
+
+
+def test_narrow_gradients_are_summed_in_float32() -> None:
+    for own in found("beside_the_end", "narrow", "mean"):
+        assert own["differences"] == []
+
+
+def test_workers_have_equal_bits_whatever_comes_first() -> None:
+    digests = [own["digest"] for own in found("beside_the_end", "half", "mean", workers=3)]
+    assert len(set(digests)) == 1
+
+
+def test_an_exception_in_the_middle_is_named_on_the_others_and_all_go_on() -> None:
+    here, there = found("raising_in_backward")
+    assert here["heard"] == (
+        "CollectiveError: worker 1 raised an exception in its backward, so the gradients of this "
+        "step are not those of all workers."
+    )
+    assert "it is enough" in there["heard"]
+    assert here["digest"] == there["digest"]
+
+
+def test_all_may_raise_and_go_on() -> None:
+    here, there = found("all_raising_in_backward")
+    assert "it is enough" in here["heard"]
+    assert "it is enough" in there["heard"]
+    assert here["digest"] == there["digest"]
+
+
+def test_a_worker_that_is_to_end_takes_part_no_more() -> None:
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        found("interrupted_in_backward")
+    assert caught.value.rank == 1
+    assert "cannot exchange any more: KeyboardInterrupt left a step" in str(caught.value)
+
+
+def test_a_kill_in_the_middle_names_the_worker() -> None:
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        found("killed_in_backward")
+    assert (caught.value.rank, caught.value.signal) == (1, "SIGKILL")
+
+
+def test_collectives_in_backward_come_first() -> None:
+    for own in found("exchanging_in_backward"):
+        assert own["begun_early"] == 0
+        assert own["differences"] == []
+
+
+def test_a_collective_that_was_not_there_in_the_first_step_is_refused() -> None:
+    with pytest.raises(unidev.WorkerFailedError, match="a collective in the middle of backward"):
+        found("exchanging_later")
+
+
+def test_losses_of_another_dtype_are_exchanged_at_the_end() -> None:
+    here, there = found("another_loss")
+    assert here == there

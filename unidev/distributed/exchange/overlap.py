@@ -1,0 +1,326 @@
+"""A step's gradients, exchanged over the workers while backward still makes others."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unidev.calls.boundary import call
+from unidev.calls.transfers import item_bytes
+from unidev.contract.backend import Unsupported
+from unidev.distributed.exchange.agreeing import Proposal, code_of
+from unidev.distributed.exchange.transport import arrived, departing
+from unidev.distributed.exchange.trees import described_kinds
+from unidev.errors import CollectiveError
+from unidev.parallel.packing import LARGE_BYTES, Bucket, Kind, kinds_of, unrecorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.distributed.exchange.exchanging import Exchange
+    from unidev.distributed.exchange.plans import Stage
+
+    Tensor = Any
+
+BUCKET_BYTES = 25 << 20
+"""The most bytes in a bucket of several gradients."""
+FIRST_BYTES = 1 << 20
+"""The same for the first bucket, so that it begins early."""
+HOOK_S = 2e-5
+"""The cost of a hook; with fewer seconds of waiting for each gradient, hooks would cost more."""
+_DOING = "reducing gradients over the workers"
+
+
+class _Plan(NamedTuple):
+    """How the gradients and the loss of one structure travel, the same on all workers."""
+
+    code: int
+    lines: list[str]
+    kinds: list[Kind]
+    """Of the gradients, and of the loss, which is last."""
+    device: Device
+    stages: list[Stage]
+    """In the order in which they begin."""
+    stage_of: list[int]
+    """The number of the stage for each position; -1 for tensors without elements."""
+    memory: list[list[Tensor]]
+    """Of each stage, from step to step: new pages take as long as the exchange."""
+    waited: list[float]
+    """Seconds for the whole exchange, once a step has begun it at the end of backward."""
+
+
+class Overlap:
+    """The exchanges of one ``DataParallel``'s steps, begun while backward runs where it shows them.
+
+    In the first step of a structure, gradients are exchanged at the end, and worker 0 notes in
+    which order they came. From then on they go in buckets in that order, which begin in the same
+    order on every worker, whatever comes first there. So the bits do not depend on arrival.
+    """
+
+    def __init__(self, exchange: Exchange, backend: Backend, *, is_mean: bool) -> None:
+        self.exchange = exchange
+        self.backend = backend
+        self.is_mean = is_mean
+        self.is_shown = not isinstance(backend.autograd.gradients_as_made, Unsupported)
+        """Whether the framework shows gradients while backward runs."""
+        self.plans: dict[Hashable, _Plan | None] = {}
+        """None: exchanged at the end, as backward has collectives of its own."""
+
+    @contextmanager
+    def watching(self, rows: int) -> Iterator[Step]:
+        """A block with a step of ``value_and_grad``."""
+        step = Step(self, rows)
+        try:
+            yield step
+        except BaseException as error:
+            step.abandon(error)
+            raise
+        step.backward_is_done()
+
+    def plan(self, kinds: list[Kind], order: Sequence[int], device: Device) -> _Plan:
+        """The plan for tensors of these kinds, of which the last is the loss, in this ``order``."""
+        buckets = _buckets(self.backend, [kinds[position] for position in order])
+        stages = self.exchange.stages(
+            self.backend,
+            kinds,
+            [Bucket([order[at] for at in each.positions], each.shapes) for each in buckets],
+        )
+        stage_of = [-1] * len(kinds)
+        for number, stage in enumerate(stages):
+            for position in stage.bucket.positions:
+                stage_of[position] = number
+        words = described_kinds(kinds, self.backend)
+        lines = [words[kinds[position]] for position in order]
+        code = code_of(self._call, lines)
+        return _Plan(code, lines, kinds, device, stages, stage_of, [[] for _ in stages], [])
+
+    @property
+    def _call(self) -> str:
+        return f"all_reduce of {'mean' if self.is_mean else 'sum'} in a step"
+
+    def propose(self, plan: _Plan, weight: float) -> Proposal:
+        """Show the other workers that this one's gradients are coming."""
+        return self.exchange.propose(self._call, plan.code, weight, lambda: plan.lines)
+
+
+class _Running(NamedTuple):
+    """An exchange on which the other workers count."""
+
+    plan: _Plan
+    proposal: Proposal
+    given: list[Tensor]
+    """The loss and the gradients that came, by position."""
+    missing: list[int]
+    """How many tensors each stage waits for."""
+    finishing: list[Callable[[], Tensor]]
+    """Of the stages that have begun."""
+
+
+class Step:
+    """One step of one worker; a watcher of its ``value_and_grad``."""
+
+    def __init__(self, overlap: Overlap, rows: int) -> None:
+        self._overlap = overlap
+        self._backend = overlap.backend
+        self._weight = float(rows)
+        self._key: Hashable = None
+        self._kinds: list[Kind] = []
+        self._plan: _Plan | None = None
+        self._is_new = False
+        self._order: list[int] = []
+        self._collectives = 0
+        """The number of the next collective, before backward."""
+        self._is_interrupted = False
+        """Whether backward had collectives of its own: which comes first is then the model's."""
+        self._running: _Running | None = None
+        self._factor: float | None = None
+        self._is_done = False
+        """Whether backward is."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the other workers count on this one's gradients."""
+        return self._running is not None
+
+    def wants(self, parameters: Mapping[str, Tensor]) -> bool:
+        """Whether to call ``evaluated``; before forward, with the parameters by name."""
+        leaves = list(parameters.values())
+        self._kinds = kinds_of(leaves)
+        device = self._backend.device_of(leaves[0])
+        self._key = tuple(parameters), tuple(self._kinds), device
+        plans = self._overlap.plans
+        self._is_new = self._key not in plans
+        self._plan = plans.get(self._key)
+        return self._is_new or self._plan is not None
+
+    @property
+    def wants_gradients(self) -> bool:
+        """Whether to call ``made``: there is an order to note, or time to save.
+
+        Each worker may decide for itself, as buckets begin in the same order in any case.
+        """
+        plan = self._plan
+        if plan is None:
+            return self._overlap.is_shown
+        if len(plan.stages) == 1 or not plan.waited:
+            return False
+        return self._overlap.is_shown and plan.waited[0] > HOOK_S * len(plan.kinds)
+
+    def evaluated(self, loss: Tensor) -> None:
+        """Forward is done, and backward follows."""
+        overlap, plan = self._overlap, self._plan
+        self._collectives = overlap.exchange.next_number
+        if plan is None:
+            return
+        is_known = kinds_of([loss]) == plan.kinds[-1:]
+        if not is_known or self._backend.device_of(loss) is not plan.device:
+            return  # exchanged at the end
+        proposal = overlap.propose(plan, self._weight)
+        given = [None] * len(plan.kinds)
+        missing = [len(stage.bucket.positions) for stage in plan.stages]
+        self._running = _Running(plan, proposal, given, missing, [])
+        self.made(len(given) - 1, loss)
+
+    def made(self, position: int, gradient: Tensor) -> None:
+        """Backward has made this gradient; begins the buckets that are whole."""
+        assert not self._is_done, "a hook of a gradient was left after its step"
+        running = self._running
+        if running is None:
+            self._order.append(position)
+            return
+        stage = running.plan.stage_of[position]
+        if stage < 0:
+            return
+        running.given[position] = gradient
+        running.missing[stage] -= 1
+        if not running.missing[stage]:
+            self._start_whole(running)
+
+    def _start_whole(self, running: _Running) -> None:
+        missing, finishing = running.missing, running.finishing
+        while len(finishing) < len(missing) and not missing[len(finishing)]:
+            call(self._backend, self._start, running, doing=_DOING, operation="all_reduce")
+
+    def _start(self, running: _Running) -> None:
+        """Begin the next bucket, whose tensors are given."""
+        exchange, backend, use = self._overlap.exchange, self._backend, self._backend.collectives
+        if not running.finishing:
+            weights = exchange.settle(running.proposal)
+            if self._overlap.is_mean:
+                self._factor = weights[exchange.rank] / sum(weights)
+        with unrecorded(backend):
+            plan, number = running.plan, len(running.finishing)
+            stage = plan.stages[number]
+            given = [running.given[position] for position in stage.bucket.positions]
+            for position in stage.bucket.positions:
+                running.given[position] = None
+            if stage.way.wide is None:
+                flat = use.pack_scaled(given, self._factor, plan.memory[number])
+                self._send(running, stage, flat)
+            else:  # wider first: a factor would cost digits
+                self._send(running, stage, use.pack(given), self._factor)
+
+    def _send(
+        self, running: _Running, stage: Stage, flat: Tensor, factor: float | None = None
+    ) -> None:
+        flat = departing(self._backend, running.plan.device, stage.way, flat, factor)
+        start = partial(self._overlap.exchange.started, self._backend, stage.way.engine)
+        running.finishing.append(start(flat, "sum"))
+
+    def backward_is_done(self) -> None:
+        """Note what happened meanwhile."""
+        self._is_done = True
+        self._is_interrupted = self._overlap.exchange.next_number != self._collectives
+
+    def finish(self, loss: Tensor, own: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
+        """The loss and the gradients of all workers, in new memory."""
+        running, exchange = self._running, self._overlap.exchange
+        assert running is not None
+        found = [*own.values(), loss]
+        begun = time.perf_counter()
+        for number in range(len(running.finishing), len(running.missing)):
+            for position in running.plan.stages[number].bucket.positions:
+                running.given[position] = found[position]  # zeros where none has been made
+            running.missing[number] = 0
+        self._start_whole(running)
+        exchange.await_rest()
+        call(self._backend, self._finish, running, found, doing=_DOING, operation="all_reduce")
+        if not running.plan.waited:
+            running.plan.waited.append(time.perf_counter() - begun)
+        exchange.end(running.proposal)
+        *gradients, loss = found
+        return loss, dict(zip(own, gradients, strict=True))
+
+    def _finish(self, running: _Running, found: list[Tensor]) -> None:
+        use, plan = self._backend.collectives, running.plan
+        with unrecorded(self._backend):
+            for stage, finish in zip(plan.stages, running.finishing, strict=True):
+                flat = arrived(self._backend, plan.device, stage, finish())
+                positions, shapes, _ = stage.bucket
+                parts = use.unpack(flat, shapes)
+                for position, part in zip(positions, parts, strict=True):
+                    found[position] = part
+
+    def abandon(self, error: BaseException) -> None:
+        """Backward has raised: give the other workers NaN for what they wait for.
+
+        So all workers have made the same exchanges, and may go on. Not where this one is to end.
+        """
+        running, exchange = self._running, self._overlap.exchange
+        if running is None or not exchange.is_open(running.proposal):
+            return
+        if not isinstance(error, Exception) or isinstance(error, CollectiveError):
+            exchange.break_off(error)
+            return
+        with suppress(CollectiveError):  # `error` came first
+            if not running.finishing:
+                exchange.settle(running.proposal)
+            exchange.abandon(running.proposal)
+            with unrecorded(self._backend):
+                for stage in running.plan.stages[len(running.finishing) :]:
+                    shape = (sum(map(math.prod, stage.bucket.shapes)),)
+                    device = running.plan.device
+                    nothing = self._backend.full(shape, math.nan, stage.dtype, device)
+                    self._send(running, stage, nothing)
+            for finish in running.finishing:
+                finish()
+        exchange.leave_collective()
+
+    def learn(self, loss: Tensor) -> None:
+        """After the first step of a structure: take its order from worker 0; a collective."""
+        if not self._is_new:
+            return
+        overlap, size = self._overlap, len(self._kinds)
+        late = [position for position in reversed(range(size)) if position not in self._order]
+        own = None if self._is_interrupted else [size, *self._order, *late]
+        order = overlap.exchange.by_the_first("all_reduce", "order of gradients", lambda: own)
+        plan = None
+        if order is not None:
+            kinds = [*self._kinds, *kinds_of([loss])]
+            plan = overlap.plan(kinds, order, self._backend.device_of(loss))
+        overlap.plans[self._key] = plan
+
+
+def _buckets(backend: Backend, kinds: Sequence[Kind]) -> list[Bucket]:
+    """Tensors of one dtype each, in the order of the last of each; empty ones are left out."""
+    open_ones: dict[Any, Bucket] = {}
+    sizes: dict[Any, int] = {}
+    closed: list[Bucket] = []
+    for position, (shape, dtype) in enumerate(kinds):
+        nbytes = math.prod(shape) * (item_bytes(dtype, backend) or 1)
+        if not nbytes:
+            continue
+        bucket = open_ones.setdefault(dtype, Bucket([], []))
+        bucket.positions.append(position)
+        bucket.shapes.append(shape)
+        sizes[dtype] = sizes.get(dtype, 0) + nbytes
+        is_full = nbytes >= LARGE_BYTES or sizes[dtype] >= BUCKET_BYTES
+        if is_full or (not closed and sizes[dtype] >= FIRST_BYTES):
+            closed.append(open_ones.pop(dtype))
+            del sizes[dtype]
+    return sorted([*closed, *open_ones.values()], key=lambda bucket: bucket.positions[-1])
