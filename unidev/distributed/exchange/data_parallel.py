@@ -59,9 +59,10 @@ class DataParallel(data_parallel.DataParallel):
     fewer devices. With one device, nothing is copied.
 
     In a worker of ``unidev.run``, losses and gradients are then reduced over the workers, which all
-    get the same bits. Each worker gives rows of its own: ``unidev.group().split_batch(batch)``, or
-    what a loader reads for its rank. The model begins with the values of worker 0, and stays the
-    same on all as long as all change it in the same way. Calling it exchanges nothing.
+    get the same bits; on PyTorch that begins while backward runs. Each worker gives rows of its
+    own: ``unidev.group().split_batch(batch)``, or what a loader reads for its rank. The model
+    begins with the values of worker 0, and stays the same on all as long as all change it in the
+    same way. Calling it exchanges nothing.
 
     Batch normalisation normalises each share by itself, so results differ from those on one device;
     its running statistics become the mean over the shares, weighted by rows. With
