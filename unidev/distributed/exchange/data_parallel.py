@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
 from unidev.distributed.exchange.moments import BatchMoments
-from unidev.distributed.exchange.overlap import Overlap
+from unidev.distributed.exchange.overlap import Overlap, Step
 from unidev.distributed.exchange.trees import Tree
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from unidev.devices.finding import DeviceLike
-    from unidev.distributed.exchange.overlap import Step
 
 _LOSS = "the loss"
 
@@ -179,6 +178,7 @@ class DataParallel(data_parallel.DataParallel):
             loss = gradients.pop(_LOSS)
         if self._group.size == 1:
             return loss, gradients
+        step = step or Step(self._overlap, rows)  # whatever other workers do: planned alike
         return self._exchanged(loss, gradients, held.statistics, rows, step)
 
     def _watched(self, rows: int) -> AbstractContextManager[Step | None]:
@@ -202,11 +202,11 @@ class DataParallel(data_parallel.DataParallel):
         gradients: dict[str, Any],
         statistics: Statistics,
         rows: int,
-        step: Step | None,
+        step: Step,
     ) -> tuple[Any, dict[str, Any]]:
         """The loss and the gradients of all workers; the statistics of the model become theirs."""
         changes = statistics.changes()
-        if step is not None and step.is_under_way:
+        if step.is_planned(loss, gradients):
             loss, gradients = step.finish(loss, gradients)
         else:
             is_mean = self.reduction == "mean"
@@ -216,8 +216,7 @@ class DataParallel(data_parallel.DataParallel):
             loss, *found = self._reduced_over_workers(names, found, rows if is_mean else None)
             gradients = dict(zip(gradients, found, strict=False))
             changes = found[len(gradients) :] if is_mean else changes
-            if step is not None:
-                step.learn(loss)
+            step.learn(loss)
             if is_mean:
                 statistics.add(changes)
                 return loss, gradients

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.calls.boundary import call
@@ -66,10 +66,13 @@ class Overlap:
         self.exchange = exchange
         self.backend = backend
         self.is_mean = is_mean
-        self.is_shown = not isinstance(backend.autograd.gradients_as_made, Unsupported)
-        """Whether the framework shows gradients while backward runs."""
         self.plans: dict[Hashable, _Plan | None] = {}
         """None: exchanged at the end, as backward has collectives of its own."""
+
+    @cached_property
+    def is_shown(self) -> bool:
+        """Whether the framework shows gradients while backward runs."""
+        return not isinstance(self.backend.autograd.gradients_as_made, Unsupported)
 
     @contextmanager
     def watching(self, rows: int) -> Iterator[Step]:
@@ -141,11 +144,6 @@ class Step:
         self._factor: float | None = None
         self._is_done = False
         """Whether backward is."""
-
-    @property
-    def is_under_way(self) -> bool:
-        """Whether the other workers count on this one's gradients."""
-        return self._running is not None
 
     def wants(self, parameters: Mapping[str, Tensor]) -> bool:
         """Whether to call ``evaluated``; before forward, with the parameters by name."""
@@ -236,6 +234,17 @@ class Step:
         """Note what happened meanwhile."""
         self._is_done = True
         self._is_interrupted = self._overlap.exchange.next_number != self._collectives
+
+    def is_planned(self, loss: Tensor, gradients: Mapping[str, Tensor]) -> bool:
+        """Whether ``finish`` exchanges these; the other workers then count on it.
+
+        They may be of a step that was not watched, such as the sums of several steps.
+        """
+        if self._key is None:
+            self.wants(gradients)
+            self.evaluated(loss)
+            self.backward_is_done()
+        return self._running is not None
 
     def finish(self, loss: Tensor, own: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss and the gradients of all workers, in new memory."""
