@@ -40,8 +40,6 @@ SMALL, LARGE = "small tensors", "a large tensor"
 NEW = "`all_reduce` of small tensors in a new structure"
 STEP, RESTORE = "a step of `DataParallel`", "`restore`"
 _SMALL_TENSORS, _SHAPE = 100, (2, 3)
-CODE_BYTES = 8
-"""Of a collective; PyTorch's engine takes two."""
 BYTES = {SMALL: _SMALL_TENSORS * math.prod(_SHAPE) * 4, LARGE: LARGE_BYTES, STEP: 9376}
 """Of the tensors of an operation: those with which its name ends, or the gradients of its step."""
 
@@ -107,10 +105,10 @@ class CountedEngine(GroupEngine):
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """The engine has joined."""
 
-    def agrees(self, code: int, device: Device) -> bool:
+    def gather_numbers(self, numbers: Sequence[int], device: Device) -> Sequence[Sequence[int]]:
         """As the engine does."""
-        self._counter.add(calls=1, given_bytes=CODE_BYTES)
-        return self._engine.agrees(code, device)
+        self._counter.add(calls=1, given_bytes=8 * len(numbers))
+        return self._engine.gather_numbers(numbers, device)
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """As the engine does."""
