@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call, errors_of
+from unidev.calls.boundary import call
 from unidev.calls.transfers import of_model
 from unidev.devices.finding import resolve_device
 from unidev.errors import NotAModelError, NotATensorError
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.contract.models import Models
     from unidev.devices.finding import DeviceLike
 
     M = TypeVar("M")
@@ -91,21 +92,23 @@ def place_on(
     target: Device, model: Any, optimizer: Any, backend: Backend, operation: str = "place"
 ) -> Any:
     """``place``, recorded in traces as ``operation``; returns the optimizer to use from now on."""
-    models = backend.models
 
     def doing() -> tuple[str, Device]:
         return f"placing a {kind_of(model)} on {target}; it was not moved", target
 
     with _one_at_a_time:
-        with errors_of(backend, doing):
-            if optimizer is None and models.is_placed(model, target):
-                return None
         return call(
-            backend, models.place, model, target, optimizer,
+            backend, _placed, backend.models, model, target, optimizer,
             doing=doing,
             operation=operation,
             transfers=lambda: of_model(operation, model, target, backend),
         )  # fmt: skip
+
+
+def _placed(models: Models, model: Any, target: Device, optimizer: Any) -> Any:
+    if optimizer is None and models.is_placed(model, target):
+        return None
+    return models.place(model, target, optimizer)
 
 
 def parameters(model: Any, /) -> dict[str, Any]:

@@ -30,8 +30,7 @@ class held_interrupts:  # noqa: N801  used as a function, in a `with`
             return self
         hold = self._hold
         try:
-            for number in _NUMBERS:
-                handler = _signal.getsignal(number)
+            for number, handler in zip(_NUMBERS, map(_signal.getsignal, _NUMBERS), strict=True):
                 if callable(handler):
                     # Before it is replaced: the handler of another signal may raise in between.
                     self._handlers[number] = handler
