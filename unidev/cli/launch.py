@@ -9,13 +9,15 @@ import click
 
 from unidev.cli.options import timeout
 from unidev.cli.programs import run_source
+from unidev.support.printing import say
 
 _HELP = """
 Run a Python program in several processes at once. In it, unidev.group() connects the workers, and
 unidev.DataParallel(model) trains one model in all of them; the program also runs alone, in one.
 
 What the workers print is shown line by line, with the worker's number. If a worker fails, all end,
-and the error is that of the worker that failed first.
+and the error is that of the worker that failed first. At the end, it says for each worker what
+share of the steps of unidev.DataParallel was exchange, and how much of that ran while backward did.
 
 \b
 Exit codes:
@@ -83,17 +85,23 @@ def command(  # noqa: PLR0913  an argument for each option
         if os.path.isdir(program):
             raise click.UsageError(f"{program!r} is a folder: name a Python file.")
         raise click.UsageError(f"there is no file {program!r}.")
-    run(
+    times = run(
         run_program, os.path.abspath(program), program, arguments,
         workers=workers, launcher=launcher, address=address, backend=backend,
         gpus_per_worker=gpus_per_worker, timeout=timeout_s, retries=retries,
         checkpoints=checkpoints,
     )  # fmt: skip
+    for rank, line in enumerate(times):
+        if line:
+            say(f"worker {rank}: {line}.")
     return 0
 
 
-def run_program(path: str, program: str, arguments: tuple[str, ...]) -> None:
+def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
     """Run the program at ``path`` in this worker, as ``python PROGRAM ARGUMENTS`` would.
+
+    Returns:
+        How long its steps of ``DataParallel`` exchanged, in words; nothing if it had none.
 
     Raises:
         InvalidDataError: the program is not on this worker's machine.
@@ -110,3 +118,6 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> None:
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
+    from unidev.distributed.exchange.step_times import of_this_worker
+
+    return str(of_this_worker) if of_this_worker.steps else ""

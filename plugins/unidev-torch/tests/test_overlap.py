@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
 
 import overlapping
 import pytest
 
 import unidev
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def found(name: str, *arguments: Any, workers: int = 2, gpus: int = 0) -> list[Any]:
@@ -91,3 +98,30 @@ def test_a_collective_that_was_not_there_in_the_first_step_is_refused() -> None:
 def test_losses_of_another_dtype_are_exchanged_at_the_end() -> None:
     here, there = found("another_loss")
     assert here == there
+
+
+PROGRAM = """
+import overlapping
+
+overlapping.in_small_buckets("another_loss")
+"""
+
+
+def test_launch_says_how_much_of_the_steps_was_exchange(tmp_path: Path) -> None:
+    program = tmp_path / "train.py"
+    program.write_text(PROGRAM)
+    command = [sys.executable, "-m", "unidev", "launch", "--backend", "torch", str(program)]
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    assert ran.returncode == 0, ran.stderr
+    said = [line for line in ran.stderr.splitlines() if line.startswith("unidev: worker")]
+    for rank, line in enumerate(said):
+        found = re.fullmatch(
+            rf"unidev: worker {rank}: 4 steps in (.*), exchanging for (\d+)% of them; "
+            r"(\d+)% of that was hidden behind computing\.",
+            line,
+        )
+        assert found, line
+        assert 0 < int(found[2]) <= 100
+        assert 0 <= int(found[3]) < 100
+    assert len(said) == 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.distributed.exchange import step_times
 from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
 from unidev.distributed.exchange.moments import BatchMoments
@@ -156,6 +158,7 @@ class DataParallel(data_parallel.DataParallel):
         """``evaluate(model, …)`` on each device of each worker; losses and gradients reduced."""
         if self._group.size == 1 and not self._accumulates and self._held is None:
             return super().value_and_grad(evaluate, arguments, options)
+        begun = time.perf_counter()
         rows = rows_of(arguments)
         held = self._held or _Held(
             Accumulated(self.backend, self.devices[0], is_mean=self.reduction == "mean"),
@@ -178,8 +181,13 @@ class DataParallel(data_parallel.DataParallel):
             loss = gradients.pop(_LOSS)
         if self._group.size == 1:
             return loss, gradients
+        computed = time.perf_counter()
         step = step or Step(self._overlap, rows)  # whatever other workers do: planned alike
-        return self._exchanged(loss, gradients, held.statistics, rows, step)
+        found = self._exchanged(loss, gradients, held.statistics, rows, step)
+        ended = time.perf_counter()
+        under_way_s = ended - min(step.begun, computed)
+        step_times.of_this_worker.add(ended - begun, under_way_s, ended - computed)
+        return found
 
     def _watched(self, rows: int) -> AbstractContextManager[Step | None]:
         """A block whose gradients may be exchanged while backward runs."""

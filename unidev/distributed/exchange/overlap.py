@@ -144,6 +144,8 @@ class Step:
         self._factor: float | None = None
         self._is_done = False
         """Whether backward is."""
+        self.begun = math.inf
+        """When the first bucket was sent, by ``time.perf_counter``."""
 
     def wants(self, parameters: Mapping[str, Tensor]) -> bool:
         """Whether to call ``evaluated``; before forward, with the parameters by name."""
@@ -209,6 +211,7 @@ class Step:
         exchange, backend, use = self._overlap.exchange, self._backend, self._backend.collectives
         if not running.finishing:
             weights = exchange.settle(running.proposal)
+            self.begun = time.perf_counter()
             if self._overlap.is_mean:
                 self._factor = weights[exchange.rank] / sum(weights)
         with unrecorded(backend):
