@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import tempfile
 from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -226,6 +229,23 @@ def exchanging_later() -> None:
         unidev.group().all_reduce(torch.ones(1))
 
     _after(exchange)
+
+
+def traced() -> dict[str, Any]:
+    """The trace of three steps, of which the last has hooks."""
+    net = Chain()
+    parallel, group = unidev.DataParallel(net), unidev.group()
+    with tempfile.TemporaryDirectory() as folder, unidev.trace_transfers() as trace:
+        for _ in range(3):
+            unidev.value_and_grad(loss_of)(parallel, *rows())
+        file = Path(folder) / f"{group.rank}.json"
+        trace.to_chrome_trace(file)
+        events = json.loads(file.read_text())["traceEvents"]
+    return {
+        "exchanges": [(each.seconds, each.hidden_s) for each in trace.exchanges],
+        "text": str(trace),
+        "events": [each["name"] for each in events if each.get("cat") == "exchange"],
+    }
 
 
 def another_loss() -> list[float]:

@@ -34,7 +34,7 @@ LINE = {
 DOCUMENT = {
     "type": "object",
     "required": [
-        "schema", "unidev", "count", "left_out", "gpu_queries", "late_changes",
+        "schema", "unidev", "count", "left_out", "gpu_queries", "late_changes", "exchanges",
         "total_bytes", "total_seconds", "is_seconds_real", "transfers",
         "lines", "blind_spots", "not_seen",
     ],

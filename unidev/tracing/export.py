@@ -44,6 +44,9 @@ def json_pieces(trace: Trace) -> Iterator[str]:
         "not_seen": trace.not_seen,
         "gpu_queries": trace.gpu_queries,
         "late_changes": trace.late_changes,
+        "exchanges": [
+            {**each._asdict(), "start": each.start - trace.start} for each in trace.exchanges
+        ],
     }
     return _document(head, "transfers", (_transfer(each, trace.start) for each in trace.transfers))
 
@@ -85,6 +88,30 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
             "tid": tracks[route],
             "args": {**_transfer(each, trace.start), "line": str(each.line)},
         }
+    yield from _exchanges(trace, process, len(tracks) + 1)
+
+
+def _exchanges(trace: Trace, process: int, track: int) -> Iterator[dict[str, Any]]:
+    """Two events for each exchange: while backward ran, and when it was waited for."""
+    if trace.exchanges:
+        yield _name("thread_name", process, track, "exchange of gradients with other workers")
+    for each in trace.exchanges:
+        waited_s = each.seconds - each.hidden_s
+        middle = each.start + each.hidden_s
+        for what, start, seconds in (
+            ("while backward runs", each.start, each.hidden_s),
+            ("waited for", middle, waited_s),
+        ):
+            if seconds:
+                yield {
+                    "name": what,
+                    "cat": "exchange",
+                    "ph": "X",
+                    "ts": (start - trace.start) * 1e6,
+                    "dur": seconds * 1e6,
+                    "pid": process,
+                    "tid": track,
+                }
 
 
 def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from unidev.support.wording import bytes_text
 from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
-from unidev.tracing.trace import Trace, Transfer
+from unidev.tracing.trace import Exchange, Trace, Transfer
 from unidev.tracing.variables import environment_changes
 
 if TYPE_CHECKING:
@@ -195,6 +195,11 @@ class Recorder:
                 share = each.transfer.nbytes / total if total else 1 / len(begun)
                 self._record(each._replace(start=start), seconds * share)
         return result
+
+    def exchanged(self, start: float, seconds: float, hidden_s: float) -> None:
+        """Record an exchange of gradients with other workers; the fields of ``Exchange``."""
+        for trace in self.traces:
+            trace.add_exchange(Exchange(start, seconds, hidden_s))
 
     def _begin_foreign(self, is_seconds_real: bool, transfer: PlannedTransfer) -> _Begun | None:
         return None if self._verb is not None else self._begin(transfer, False, is_seconds_real)

@@ -24,6 +24,7 @@ _NUMBERS = 3
 def parts(trace: Trace) -> Iterator[str | Table]:
     """All of it: what was moved, by which line, advice, and what is not seen."""
     yield from _moved(trace)
+    yield from _exchanged(trace)
     yield from (f"{name}(), {why}" for name, why in trace.gpu_queries.items())
     yield from (f"{name}, {what}" for name, what in trace.late_changes.items())
     yield from _unseen(trace)
@@ -52,6 +53,16 @@ def _moved(trace: Trace) -> Iterator[str | Table]:
     yield Table(_HEADINGS, [_row(each) for each in shown], _NUMBERS, notes)
     if len(totals) > len(shown):
         yield f"and {count_text(len(totals) - len(shown), 'more line')}: trace.by_line()"
+
+
+def _exchanged(trace: Trace) -> Iterator[str]:
+    if trace.exchanges:
+        seconds = sum(each.seconds for each in trace.exchanges)
+        hidden = sum(each.hidden_s for each in trace.exchanges) / seconds if seconds else 0.0
+        yield (
+            f"{count_text(len(trace.exchanges), 'exchange')} of gradients with other workers, "
+            f"{seconds_text(seconds)}, {hidden:.0%} of it while backward ran"
+        )
 
 
 def _unseen(trace: Trace) -> Iterator[str]:

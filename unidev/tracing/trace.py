@@ -48,6 +48,17 @@ class Transfer(NamedTuple):
     ``Module.to``, share it."""
 
 
+class Exchange(NamedTuple):
+    """The exchange of one step's gradients with the other workers."""
+
+    start: float
+    """When its first bucket began, as given by ``time.perf_counter``."""
+    seconds: float
+    """Until all workers had the results."""
+    hidden_s: float
+    """The part of ``seconds``, from the start, in which backward still ran."""
+
+
 @dataclass
 class Kind:
     """All transfers that one line made by one operation from one device to another."""
@@ -127,10 +138,12 @@ class Trace:
     Attributes:
         transfers: the first ``limit`` transfers, in the order in which they ended. The totals,
             ``count`` and those of ``by_line()``, include all.
+        exchanges: the first ``limit`` exchanges of gradients with other workers.
     """
 
     def __init__(self, recorder: Recorder, limit: int) -> None:
         self.transfers: list[Transfer] = []
+        self.exchanges: list[Exchange] = []
         self.limit = limit
         self.start = perf_counter()
         self._lines: dict[tuple[str, int], LineTotal] = {}
@@ -150,6 +163,11 @@ class Trace:
             if total is None:
                 total = self._lines[key] = LineTotal(transfer.line)
             total.add(transfer)
+
+    def add_exchange(self, exchange: Exchange) -> None:
+        """Record an exchange of gradients."""
+        if len(self.exchanges) < self.limit:
+            self.exchanges.append(exchange)
 
     def finish(self) -> None:
         """Copy what is needed from the recorder, which is about to close."""

@@ -100,6 +100,15 @@ def test_losses_of_another_dtype_are_exchanged_at_the_end() -> None:
     assert here == there
 
 
+def test_a_trace_shows_what_ran_while_backward_did() -> None:
+    for own in found("traced"):
+        hidden = [hidden_s for _, hidden_s in own["exchanges"]]
+        assert hidden[:2] == [0, 0]
+        assert 0 < hidden[2] < own["exchanges"][2][0]
+        assert own["events"] == ["waited for", "waited for", "while backward runs", "waited for"]
+        assert "3 exchanges of gradients with other workers" in own["text"]
+
+
 PROGRAM = """
 import overlapping
 

@@ -22,6 +22,7 @@ from unidev.parallel.data_parallel import rows_of
 from unidev.parallel.packing import write
 from unidev.parallel.running_statistics import Statistics
 from unidev.parallel.twins import State
+from unidev.registry.observer import thread
 from unidev.support.wording import shown
 from unidev.tensors.checks import device_of
 
@@ -187,6 +188,9 @@ class DataParallel(data_parallel.DataParallel):
         ended = time.perf_counter()
         under_way_s = ended - min(step.begun, computed)
         step_times.of_this_worker.add(ended - begun, under_way_s, ended - computed)
+        if thread.recorder is not None:
+            hidden_s = under_way_s - (ended - computed)
+            thread.recorder.exchanged(ended - under_way_s, under_way_s, hidden_s)
         return found
 
     def _watched(self, rows: int) -> AbstractContextManager[Step | None]:
