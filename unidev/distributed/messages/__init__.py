@@ -1,1 +1,1 @@
-"""Messages between a run and its workers: frames over pipes, and how far each has come."""
+"""Messages between a run and its workers: frames over pipes, shared memory, how far each is."""
