@@ -122,6 +122,16 @@ def counted() -> list[int]:
     return begun
 
 
+def narrow_error(reduce_dtype: str) -> float:
+    """The largest error of gradients that travel in this dtype, relative to the largest of each."""
+    net = unidev.place(Chain(), unidev.group().device)
+    parallel = unidev.DataParallel(net, reduce_dtype=reduce_dtype)
+    of = unidev.value_and_grad(loss_of)
+    (_, exact), (_, found) = (of(parallel, *rows()) for _ in range(2))
+    assert all(x.dtype == torch.float32 for x in found.values())
+    return max(float((found[name] - x).abs().max() / x.abs().max()) for name, x in exact.items())
+
+
 def beside_the_end(kind: str, reduction: str) -> dict[str, Any]:
     """Four steps of a net, against the workers' own gradients, gathered and combined here."""
     net, begun, group = Chain(kind), counted(), unidev.group()

@@ -113,6 +113,8 @@ class GroupEngine(ABC):
     """
     wider: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
     """Dtypes that are summed in a wider one, by portable names."""
+    narrow: frozenset[str] = frozenset()
+    """Those of ``wider`` that the engine can also sum in their own width, if the user says so."""
     gathered: Mapping[str, frozenset[str]] = MappingProxyType({"min": _FLOATING, "max": _FLOATING})
     """Those of ``carries`` that unidev gathers and combines itself, in the order of ranks.
 

@@ -49,6 +49,14 @@ def test_narrow_gradients_are_summed_in_float32() -> None:
         assert own["differences"] == []
 
 
+@pytest.mark.parametrize(("dtype", "digits"), [("float16", 11), ("bfloat16", 8)])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_gradients_may_travel_in_half_of_the_bytes(dtype: str, digits: int, workers: int) -> None:
+    errors = found("narrow_error", dtype, workers=workers)
+    assert len(set(errors)) == 1, "workers have other bits"
+    assert 0 < errors[0] < workers / 2**digits
+
+
 def test_workers_have_equal_bits_whatever_comes_first() -> None:
     digests = [own["digest"] for own in found("beside_the_end", "half", "mean", workers=3)]
     assert len(set(digests)) == 1

@@ -81,6 +81,9 @@ class DataParallel(data_parallel.DataParallel):
             a mean over rows, weights them by rows; "sum" adds them.
         batch_norm: "local", or "synchronized" for one device in each worker. Then workers take the
             same number of steps in ``accumulate``, too.
+        reduce_dtype: "float16" or "bfloat16": gradients and losses travel between workers in this
+            dtype, in half of the bytes, and are added up in it; from the second step on. None: in
+            their own, and float16 and bfloat16 are added up in float32.
 
     Attributes:
         model: the model itself.
@@ -92,9 +95,10 @@ class DataParallel(data_parallel.DataParallel):
         NotAModelError: ``model`` is not a model, or already in a DataParallel.
         UnsupportedOperation: it is not built yet, or the framework cannot move it; with
             ``batch_norm="synchronized"``, there are several devices, or no layers of batch
-            normalisation that can do this: compiled ones cannot.
+            normalisation that can do this: compiled ones cannot; the engine between the workers
+            cannot add up in ``reduce_dtype``.
         InvalidDataError: a device is listed twice; ``reduction`` or ``batch_norm`` is neither of
-            the two; the models of two workers differ.
+            the two; ``reduce_dtype`` is no such name; the models of two workers differ.
         DeviceError: there are no devices, or one is invalid or not available.
         BackendMismatchError: a device is another framework's.
         OutOfDeviceMemoryError: the model does not fit. It is then where it was.
@@ -107,6 +111,7 @@ class DataParallel(data_parallel.DataParallel):
         *,
         reduction: str = "mean",
         batch_norm: str = "local",
+        reduce_dtype: str | None = None,
     ) -> None:
         self._group = group()
         self._is_synchronized = _is_synchronized(batch_norm)
@@ -118,9 +123,12 @@ class DataParallel(data_parallel.DataParallel):
         if self._is_synchronized:
             _check_synchronized(model, devices)
         super().__init__(model, devices, reduction=reduction)
+        exchange, is_mean = self._group.exchange, self.reduction == "mean"
         self._overlap = Overlap(
-            self._group.exchange, self.backend, is_mean=self.reduction == "mean"
+            exchange, self.backend, is_mean=is_mean, reduce_dtype=_narrow(reduce_dtype)
         )
+        if reduce_dtype is not None and self._group.size > 1:
+            exchange.check_narrow(self.backend, reduce_dtype)
         if self._group.size > 1:
             tensors = list(State.of(model, self.backend).tensors.values())
             write(self.backend, tensors, self._group.broadcast(tensors))
@@ -249,6 +257,16 @@ class DataParallel(data_parallel.DataParallel):
 
 def _numbered(changes: Sequence[Any]) -> list[str]:
     return [f"statistics {number}" for number in range(len(changes))]
+
+
+def _narrow(reduce_dtype: object) -> str | None:
+    if reduce_dtype is None:
+        return None
+    if reduce_dtype not in ("float16", "bfloat16"):
+        raise InvalidDataError(
+            f'reduce_dtype must be None, "float16" or "bfloat16", not {shown(reduce_dtype)}.'
+        )
+    return str(reduce_dtype)
 
 
 def _is_synchronized(batch_norm: object) -> bool:

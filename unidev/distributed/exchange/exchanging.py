@@ -15,7 +15,7 @@ from unidev.distributed.exchange.agreeing import (
     with_weights,
 )
 from unidev.distributed.exchange.host_engine import HostEngine, SingleWorkerEngine
-from unidev.distributed.exchange.plans import Plan, Stage, stages_of
+from unidev.distributed.exchange.plans import Plan, Stage, check_narrow, stages_of, sums_of
 from unidev.distributed.exchange.reducing import all_reduced, started
 from unidev.distributed.exchange.transport import (
     arrived,
@@ -162,9 +162,19 @@ class Exchange:
         """Of the next collective."""
         return self._own.mark.next
 
-    def stages(self, backend: Backend, kinds: Sequence[Kind], buckets: list[Bucket]) -> list[Stage]:
+    def stages(
+        self,
+        backend: Backend,
+        kinds: Sequence[Kind],
+        buckets: list[Bucket],
+        reduce_dtype: str | None,
+    ) -> list[Stage]:
         """Sums of these buckets, in their order."""
-        return stages_of(backend, kinds, "sum", self._of(backend), buckets)
+        return sums_of(backend, kinds, buckets, self._of(backend), reduce_dtype)
+
+    def check_narrow(self, backend: Backend, reduce_dtype: str) -> None:
+        """Raise UnsupportedOperation if sums in ``reduce_dtype`` are not to be had."""
+        check_narrow(self._of(backend)[0], reduce_dtype)
 
     def propose(
         self, call: str, code: int, weight: float, lines: Callable[[], list[str]]

@@ -62,12 +62,20 @@ class Overlap:
     order on every worker, whatever comes first there. So the bits do not depend on arrival.
     """
 
-    def __init__(self, exchange: Exchange, backend: Backend, *, is_mean: bool) -> None:
+    def __init__(
+        self, exchange: Exchange, backend: Backend, *, is_mean: bool, reduce_dtype: str | None
+    ) -> None:
+        self._reduce_dtype = reduce_dtype
         self.exchange = exchange
         self.backend = backend
         self.is_mean = is_mean
         self.plans: dict[Hashable, _Plan | None] = {}
         """None: exchanged at the end, as backward has collectives of its own."""
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether gradients become narrower to travel: what computes with them comes first."""
+        return self._reduce_dtype is not None
 
     @cached_property
     def is_shown(self) -> bool:
@@ -92,6 +100,7 @@ class Overlap:
             self.backend,
             kinds,
             [Bucket([order[at] for at in each.positions], each.shapes) for each in buckets],
+            self._reduce_dtype,
         )
         stage_of = [-1] * len(kinds)
         for number, stage in enumerate(stages):
@@ -104,7 +113,8 @@ class Overlap:
 
     @property
     def _call(self) -> str:
-        return f"all_reduce of {'mean' if self.is_mean else 'sum'} in a step"
+        narrow = f" in {self._reduce_dtype}" if self._reduce_dtype else ""
+        return f"all_reduce of {'mean' if self.is_mean else 'sum'} in a step{narrow}"
 
     def propose(self, plan: _Plan, weight: float) -> Proposal:
         """Show the other workers that this one's gradients are coming."""
@@ -220,7 +230,7 @@ class Step:
             given = [running.given[position] for position in stage.bucket.positions]
             for position in stage.bucket.positions:
                 running.given[position] = None
-            if stage.way.wide is None:
+            if stage.way.wide is None or self._overlap.is_narrow:
                 flat = use.pack_scaled(given, self._factor, plan.memory[number])
                 self._send(running, stage, flat)
             else:  # wider first: a factor would cost digits

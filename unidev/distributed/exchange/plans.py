@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
-from unidev.errors import UnsupportedDtypeError
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.packing import Bucket, Kind, buckets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
@@ -40,29 +40,72 @@ class Plan(NamedTuple):
 
 
 def stages_of(
-    backend: Backend,
-    kinds: Sequence[Kind],
-    act: str,
-    engines: Sequence[GroupEngine],
-    buckets: Iterable[Bucket] | None = None,
+    backend: Backend, kinds: Sequence[Kind], act: str, engines: Sequence[GroupEngine]
 ) -> list[Stage]:
     """The exchanges for tensors of these kinds; the first of ``engines`` that can takes each.
 
-    ``act`` is one of the keys of ``GroupEngine.carries``; ``buckets`` are by default those of
-    ``buckets_of``.
+    ``act`` is one of the keys of ``GroupEngine.carries``.
 
     Raises:
         UnsupportedDtypeError: none can.
     """
+    ways = {dtype: _way(backend, dtype, act, engines) for dtype in _dtypes(kinds)}
+    return _stages(kinds, buckets_of(backend, kinds), ways)
+
+
+def sums_of(
+    backend: Backend,
+    kinds: Sequence[Kind],
+    buckets: Iterable[Bucket],
+    engines: Sequence[GroupEngine],
+    reduce_dtype: str | None,
+) -> list[Stage]:
+    """Sums of these buckets; of floating-point tensors in ``reduce_dtype``, if it is given.
+
+    Raises:
+        UnsupportedDtypeError: no engine can.
+        UnsupportedOperation: the preferred engine cannot sum in ``reduce_dtype``.
+    """
     ways = {
-        dtype: _way(backend, dtype, act, engines)
-        for dtype in dict.fromkeys(kind.dtype for kind in kinds)
+        dtype: _way(backend, dtype, "sum", engines)
+        if reduce_dtype is None
+        else _narrow_way(backend, dtype, engines, reduce_dtype)
+        for dtype in _dtypes(kinds)
     }
+    return _stages(kinds, buckets, ways)
+
+
+def _dtypes(kinds: Sequence[Kind]) -> list[Any]:
+    return list(dict.fromkeys(kind.dtype for kind in kinds))
+
+
+def _stages(
+    kinds: Sequence[Kind], buckets: Iterable[Bucket], ways: Mapping[Any, Way]
+) -> list[Stage]:
     found = []
-    for bucket in buckets_of(backend, kinds) if buckets is None else buckets:
+    for bucket in buckets:
         dtype = kinds[bucket.positions[0]].dtype
         found.append(Stage(bucket, ways[dtype], dtype))
     return found
+
+
+def check_narrow(engine: GroupEngine, reduce_dtype: str) -> None:
+    """Raise UnsupportedOperation if the engine cannot sum in ``reduce_dtype``."""
+    if reduce_dtype not in engine.narrow:
+        raise UnsupportedOperation(
+            f'reduce_dtype="{reduce_dtype}"',
+            f"{engine.backend.spec.framework}'s engine sums it in a wider dtype only",
+        )
+
+
+def _narrow_way(
+    backend: Backend, dtype: Any, engines: Sequence[GroupEngine], reduce_dtype: str
+) -> Way:
+    name = portable_name(dtype, backend) or ""
+    if "float" not in name:
+        return _way(backend, dtype, "sum", engines)
+    check_narrow(engines[0], reduce_dtype)
+    return Way(engines[0], None if name == reduce_dtype else backend.dtypes[reduce_dtype])
 
 
 def _way(backend: Backend, dtype: Any, act: str, engines: Sequence[GroupEngine]) -> Way:

@@ -45,6 +45,7 @@ class TorchEngine(GroupEngine):
         {**GroupEngine.wider, "int16": "int32", "uint16": "int32", "uint32": "int64"}
     )
 
+    narrow = frozenset({"float16", "bfloat16"})
     joins_by_environment = True
 
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:

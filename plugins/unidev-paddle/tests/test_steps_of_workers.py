@@ -1,0 +1,32 @@
+"""Steps of several workers: shared and unused parameters, and a backward that raises."""
+
+import paddle_steps
+
+import unidev
+
+
+def found(name):
+    work = getattr(paddle_steps, name)
+    return unidev.run(work, workers=2, gpus_per_worker=0, backend="paddle")
+
+
+def test_gradients_are_the_mean_of_the_workers_own():
+    for differences in found("found_and_expected"):
+        assert max(differences) < 1e-6
+
+
+def test_a_backward_that_raises_is_named_on_the_others_and_all_go_on():
+    here, there = found("raising")
+    assert here["heard"].startswith("CollectiveError: worker 1 raised an exception in its backward")
+    assert "it is enough" in there["heard"]
+    assert here["loss"] == there["loss"]
+
+
+def test_sums_in_narrow_dtypes_are_refused():
+    assert (
+        found("refused")
+        == [
+            'reduce_dtype="bfloat16" is not supported: paddle\'s engine sums it in a wider dtype only.'
+        ]
+        * 2
+    )

@@ -1,0 +1,110 @@
+"""Steps of workers on Paddle whose backward raises, or meets what it did not meet before."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import paddle
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WIDTH = 16
+
+
+class Passing(paddle.autograd.PyLayer):  # type: ignore[misc]
+    """Its input, and something to do in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any, work: Callable[[], None]) -> Any:
+        """``x``."""
+        ctx.work = work
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        """The gradient, after the work."""
+        ctx.work()
+        return gradient
+
+
+def net_of() -> Any:
+    """Layers with two that have one weight, and one that no loss uses."""
+    paddle.seed(0)
+    layers = [paddle.nn.Linear(WIDTH, WIDTH) for _ in range(5)]
+    layers[3].weight = layers[1].weight
+    return paddle.nn.LayerList(layers)
+
+
+def loss_with(work: Callable[[], None], last: int = 4) -> Callable[..., Any]:
+    """A loss of the first layers, in whose backward ``work`` is done."""
+
+    def loss(net: Any, x: Any) -> Any:
+        for number, layer in enumerate(net[:last]):
+            x = paddle.tanh(layer(x))
+            if number == 1:
+                x = Passing.apply(x, work)
+        return (x * x).mean()
+
+    return loss
+
+
+def rows() -> Any:
+    """This worker's own, of which it has more the higher its rank."""
+    rank = unidev.group().rank
+    x = np.random.default_rng(rank).random((2 + rank, WIDTH), "float32")
+    return unidev.array(x, device=unidev.group().device)
+
+
+def found_and_expected() -> list[float]:
+    """The largest differences from the workers' own gradients, gathered, in each of four steps.
+
+    Layers are shared and unused; in every other step, worker 0 leaves one out.
+    """
+    group, net = unidev.group(), net_of()
+    unidev.place(net, group.device)
+    parallel, differences = unidev.DataParallel(net), []
+    weights = np.array([2.0 + rank for rank in range(group.size)])
+    for number in range(4):
+        last = 3 if number % 2 and group.rank == 0 else 4
+        of = unidev.value_and_grad(loss_with(lambda: None, last))
+        everybodys = group.all_gather(of(net, rows())[1])
+        _, gradients = of(parallel, rows())
+        differences.append(max(
+            float(np.abs(unidev.to_numpy(x) - np.average(
+                [unidev.to_numpy(each[name]) for each in everybodys], 0, weights
+            )).max())
+            for name, x in gradients.items()
+        ))  # fmt: skip
+        unidev.sgd(parallel, gradients, lr=0.1)
+    return differences
+
+
+def raising() -> dict[str, Any]:
+    """What each worker hears when the second one's third backward raises, and the step after."""
+    net = net_of()
+    parallel, heard = unidev.DataParallel(net), ""
+
+    def work() -> None:
+        raise ValueError("it is enough")
+
+    for number in range(4):
+        is_bad = number == 2 and unidev.group().rank == 1
+        of = unidev.value_and_grad(loss_with(work if is_bad else lambda: None))
+        try:
+            loss, _ = of(parallel, rows())
+        except (unidev.FrameworkError, unidev.CollectiveError, ValueError) as error:
+            heard = f"{type(error).__name__}: {error}"
+    return {"heard": heard, "loss": float(loss)}
+
+
+def refused() -> str:
+    """The reason why gradients cannot travel in another dtype."""
+    try:
+        unidev.DataParallel(net_of(), reduce_dtype="bfloat16")
+    except unidev.UnsupportedOperation as error:
+        return str(error)
+    return "nothing is refused"
