@@ -53,8 +53,9 @@ class Chain(nn.Module):
         last = len(self.layers)
         if self.kind == "half" and unidev.group().rank == 0:
             last = last // 2
+        again = self.kind == "recomputed"
         for layer in self.layers[:last]:
-            x = torch.tanh(layer(x))
+            x = Recomputed.apply(layer, x, *layer.parameters()) if again else torch.tanh(layer(x))
         return self.norm(x) if self.kind == "normed" else x
 
 
@@ -72,6 +73,25 @@ class Passing(torch.autograd.Function):
         """The gradient, after the work."""
         ctx.work()
         return gradients[0], None
+
+
+class Recomputed(torch.autograd.Function):
+    """``tanh`` of a layer, whose backward makes the gradients of its parameters by another."""
+
+    @staticmethod
+    def forward(ctx: Any, layer: nn.Module, x: torch.Tensor, *parameters: torch.Tensor) -> Any:
+        """Without a graph."""
+        ctx.found = layer, x, parameters
+        return torch.tanh(layer(x))
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> Any:
+        """With one of its own."""
+        layer, x, parameters = ctx.found
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            y = torch.tanh(layer(x))
+        return None, *torch.autograd.grad(y, (x, *parameters), gradients)
 
 
 def rows() -> tuple[torch.Tensor, torch.Tensor]:

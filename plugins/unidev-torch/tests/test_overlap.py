@@ -44,6 +44,12 @@ def test_a_gradient_within_the_loss_is_not_taken_for_the_steps_own() -> None:
         assert own["differences"] == []
 
 
+def test_gradients_that_a_function_makes_in_its_own_backward_are_not_taken_for_the_steps() -> None:
+    for own in found("beside_the_end", "recomputed", "mean"):
+        assert own["begun_early"] > 0
+        assert own["differences"] == []
+
+
 def test_narrow_gradients_are_summed_in_float32() -> None:
     for own in found("beside_the_end", "narrow", "mean"):
         assert own["differences"] == []

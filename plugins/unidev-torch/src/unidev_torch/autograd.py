@@ -56,12 +56,10 @@ class TorchAutograd(Autograd):
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
-            hooks = []
+            hooks: list[Any] = []
             try:
                 if made is not None:
-                    for position, leaf in enumerate(leaves):
-                        hook = leaf.register_hook(partial(made, position))  # type: ignore[no-untyped-call]
-                        hooks.append(hook)
+                    _watch(loss, leaves, made, hooks)
                 found = torch.autograd.grad(loss, leaves, allow_unused=True)
             finally:
                 for hook in hooks:
@@ -99,6 +97,31 @@ def _check_recorded(xs: Sequence[torch.Tensor]) -> None:
             "a gradient with respect to a tensor made in torch.inference_mode",
             "torch records nothing for it: make it, or clone it, outside of that mode",
         )
+
+
+def _watch(
+    loss: torch.Tensor,
+    leaves: Sequence[torch.Tensor],
+    made: Callable[[int, torch.Tensor], None],
+    hooks: list[Any],
+) -> None:
+    """Add to ``hooks`` those that call ``made`` in the backward of ``loss``, and in no other.
+
+    A function's own backward may call ``torch.autograd.grad`` for the same leaves, as checkpointing
+    by hand does: their hooks then see a part of the gradient first.
+    """
+    own = []
+
+    def begun(_: torch.Tensor) -> None:
+        own.append(torch._C._current_graph_task_id())
+
+    def seen(position: int, gradient: torch.Tensor) -> None:
+        if own and torch._C._current_graph_task_id() == own[0]:
+            made(position, gradient)
+
+    hooks.append(loss.register_hook(begun))  # type: ignore[no-untyped-call]
+    for position, leaf in enumerate(leaves):
+        hooks.append(leaf.register_hook(partial(seen, position)))  # type: ignore[no-untyped-call]
 
 
 def _recording() -> AbstractContextManager[Any]:
