@@ -128,11 +128,13 @@ OWN_CALLS = {
 # -- DataParallel ------------------------------------------------------------------------------
 
 
-def steps() -> dict[str, Times]:
+def steps(only: str = "") -> dict[str, Times]:
     """A step of ``DataParallel`` against the framework's own, by model."""
     backend = unidev.active_backend().name
     found = {}
     for what, (net, other, batch, calls) in STEPS[backend]():
+        if only not in ("", what):
+            continue
         parallel = unidev.DataParallel(net)
         step = unidev.value_and_grad(LOSSES[backend])
         own = OWN_STEPS[backend](other)
