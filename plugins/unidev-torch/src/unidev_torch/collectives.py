@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _several = torch._C._nn  # torch._utils has them too, around a check
+_FEW = 1 << 18
+"""Elements for which the allocator has memory at hand."""
 _MANY = 1 << 14
 """So many elements of a tensor take longer than the call."""
 _MINIMUM_OR_MAXIMUM = {"min": torch.minimum, "max": torch.maximum}
@@ -66,9 +68,11 @@ class TorchCollectives(Collectives):
         self, tensors: Sequence[torch.Tensor], factor: float | None, memory: list[torch.Tensor]
     ) -> torch.Tensor:
         """Into memory of an earlier step, once nothing shares it: new pages cost five copies."""
+        size = sum([x.numel() for x in tensors])
+        if size < _FEW:
+            return super().pack_scaled(tensors, factor, memory)
         flat = next((x for x in memory if _references(x) == _OF_ONE), None)
         if flat is None:
-            size = sum([x.numel() for x in tensors])
             flat = torch.empty(size, dtype=tensors[0].dtype, device=tensors[0].device)
             memory[:] = [*memory[-1:], flat]  # the caller has the last one's until it gets the next
         parts = self.unpack(flat, [tuple(x.shape) for x in tensors])

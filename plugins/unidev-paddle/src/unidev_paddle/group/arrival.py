@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import sys
 import time
 from pathlib import Path
@@ -16,10 +15,9 @@ if TYPE_CHECKING:
 
 _KEY = "unidev/arrived"
 _BYTES = 8
-_YIELDING_S = 1e-3
-_SHARE, _LONGEST_S = 1 / 16, 2e-3
-"""Between two looks: nothing at first, as the others mostly come at once; then a share of the time
-waited, so that little of it is lost."""
+_SHARE, _SHORTEST_S, _LONGEST_S = 1 / 16, 5e-5, 2e-3
+"""Between two looks a worker sleeps for a share of the time waited, so that little of it is lost.
+The others may still compute: it leaves them the cores."""
 
 
 class Arrivals:
@@ -50,10 +48,7 @@ class Arrivals:
         start = time.monotonic()
         while self._counts.total(self._number) < expected:
             waited = time.monotonic() - start
-            if waited < _YIELDING_S:
-                os.sched_yield()  # `time.sleep(0)` comes back without letting others run
-            else:
-                time.sleep(min(waited * _SHARE, _LONGEST_S))
+            time.sleep(min(max(waited * _SHARE, _SHORTEST_S), _LONGEST_S))
             if waited > self._timeout_s:
                 missing = expected - self._counts.total(self._number)
                 raise TimeoutError(
