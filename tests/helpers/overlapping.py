@@ -223,6 +223,25 @@ def interrupted_in_backward() -> dict[str, Any]:
     return _after(interrupt)
 
 
+def interrupted_at_the_end() -> str:
+    """What a worker hears that goes on although it was interrupted while it waited for buckets."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    parallel = unidev.DataParallel(Chain())
+    unidev.value_and_grad(loss_of)(parallel, *rows())
+    overlap.Step._finish = interrupt  # type: ignore[method-assign]
+    try:
+        unidev.value_and_grad(loss_of)(parallel, *rows())
+    except KeyboardInterrupt:
+        try:
+            unidev.group().barrier()
+        except unidev.CollectiveError as error:
+            return str(error)
+    return ""
+
+
 def killed_in_backward() -> dict[str, Any]:
     """The second worker, when its exchange has begun."""
 

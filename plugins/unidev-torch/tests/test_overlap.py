@@ -92,6 +92,14 @@ def test_a_worker_that_is_to_end_takes_part_no_more() -> None:
     assert "cannot exchange any more: KeyboardInterrupt left a step" in str(caught.value)
 
 
+def test_a_worker_that_was_interrupted_at_the_end_is_named() -> None:
+    for rank, heard in enumerate(found("interrupted_at_the_end")):
+        assert heard == (
+            f"worker {rank} cannot exchange any more: KeyboardInterrupt left a step in the middle "
+            "of its exchange."
+        )
+
+
 def test_a_kill_in_the_middle_names_the_worker() -> None:
     with pytest.raises(unidev.WorkerFailedError) as caught:
         found("killed_in_backward")

@@ -64,6 +64,32 @@ import unidev
 Path(f"heard-by-{os.environ['RANK']}").write_text(json.dumps(run_samples.all_differences()))
 """
 
+RAISING = """
+import json
+import os
+from pathlib import Path
+
+import overlapping
+
+import unidev
+
+
+def work():
+    if step == 2 and os.environ["RANK"] == "1":
+        raise ValueError("it is enough")
+
+
+net, heard = overlapping.Chain(), []
+parallel = unidev.DataParallel(net)
+for step in range(5):
+    loss_of = overlapping.through(net, work)
+    try:
+        unidev.value_and_grad(loss_of)(parallel, *overlapping.rows())
+    except (unidev.FrameworkError, unidev.CollectiveError) as error:
+        heard.append(f"{step}: {error}")
+Path(f"heard-by-{os.environ['RANK']}").write_text(json.dumps(heard))
+"""
+
 
 def torchrun(
     tmp_path: Path, program: str, count: int = 2, **variables: str
@@ -142,6 +168,21 @@ else:
         print(error)
     Path("heard").touch()
 """
+
+
+def test_after_a_backward_that_raised_all_workers_of_torchrun_refuse_one_step_and_go_on(
+    tmp_path: Path,
+) -> None:
+    done = torchrun(tmp_path, RAISING, UNIDEV_TORCHRUN_TIMEOUT="30")
+    assert done.returncode == 0, done.stderr
+    here, there = (json.loads((tmp_path / f"heard-by-{rank}").read_text()) for rank in range(2))
+    refused = (
+        "3: worker 1 raised an exception in its backward, so the gradients of the step before are "
+        "not those of all workers."
+    )
+    assert here == [refused]
+    assert there[1:] == [refused]
+    assert "it is enough" in there[0]
 
 
 def test_a_worker_of_torchrun_waits_as_long_as_the_user_says(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class Agreement:
         self._device = device
         self._abandoned = 0
         """The last collective that this worker has abandoned."""
+        self._gathered = 0
+        """The last one before which the workers sent one another their numbers."""
         self.relay = (
             Relay(own.channel, own.rank, own.size) if isinstance(own.channel, Channel) else None
         )
@@ -98,15 +100,19 @@ class Agreement:
         self._own.mark.abandon(number)
 
     def check_abandoned(self, number: int) -> None:
-        """Raise CollectiveError if another worker has abandoned it; at the next one, elsewhere."""
-        if self._shares_memory:
-            self._refuse(self._own.mark.abandoned(number))
+        """Raise CollectiveError if another worker has abandoned it.
 
-    def _refuse(self, ranks: Sequence[int]) -> None:
+        Elsewhere the next one is refused on all, also on that worker: else it would go on alone.
+        """
+        if self._shares_memory:
+            self._refuse(self._own.mark.abandoned(number), "this step")
+
+    def _refuse(self, ranks: Sequence[int], step: str) -> None:
         if ranks:
+            self._own.mark.leave()
             raise CollectiveError(
-                f"worker {ranks[0]} raised an exception in its backward, so the gradients of this "
-                "step are not those of all workers."
+                f"worker {ranks[0]} raised an exception in its backward, so the gradients of "
+                f"{step} are not those of all workers."
             )
 
     @property
@@ -135,9 +141,10 @@ class Agreement:
         own_numbers = [code, _bits(weight or 0.0), self._abandoned]
         numbers = np.array(own_numbers, "uint64").view("int64").tolist()
         everybody = self._run(backend, engine.gather_numbers, numbers, device)
-        last = proposal.number - 1
-        if self._abandoned != last:
-            self._refuse([rank for rank, each in enumerate(everybody) if each[2] == last > 0])
+        before, self._gathered = self._gathered, proposal.number
+        ranks = [rank for rank, each in enumerate(everybody) if each[2] >= before > 0]
+        if len(ranks) < own.size:  # else all of them know
+            self._refuse(ranks, "the step before")
         if any(each[0] != numbers[0] for each in everybody):
             raise CodesDiffer
         return [_weight(each[1]) for each in everybody]

@@ -265,18 +265,27 @@ class Step:
         assert running is not None
         found = [*own.values(), loss]
         begun = time.perf_counter()
-        for number in range(len(running.finishing), len(running.missing)):
-            for position in running.plan.stages[number].bucket.positions:
-                running.given[position] = found[position]  # zeros where none has been made
-            running.missing[number] = 0
-        self._start_whole(running)
-        exchange.await_rest()
-        call(self._backend, self._finish, running, found, doing=_DOING, operation="all_reduce")
+        try:
+            self._finish_all(running, found)
+        except BaseException as error:
+            if exchange.is_open(running.proposal):
+                exchange.break_off(error)
+            raise
         if not running.plan.waited:
             running.plan.waited.append(time.perf_counter() - begun)
         exchange.end(running.proposal)
         *gradients, loss = found
         return loss, dict(zip(own, gradients, strict=True))
+
+    def _finish_all(self, running: _Running, found: list[Tensor]) -> None:
+        """Begin the buckets that are left, and put what all have made into ``found``."""
+        for number in range(len(running.finishing), len(running.missing)):
+            for position in running.plan.stages[number].bucket.positions:
+                running.given[position] = found[position]  # zeros where none has been made
+            running.missing[number] = 0
+        self._start_whole(running)
+        self._overlap.exchange.await_rest()
+        call(self._backend, self._finish, running, found, doing=_DOING, operation="all_reduce")
 
     def _finish(self, running: _Running, found: list[Tensor]) -> None:
         use, plan = self._backend.collectives, running.plan
