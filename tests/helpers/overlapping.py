@@ -280,6 +280,18 @@ def exchanging_later() -> None:
     _after(exchange)
 
 
+def freezing() -> list[bool]:
+    """For each structure, whether memory is kept for its gradients; layers are frozen in turn."""
+    net = Chain()
+    net.layers.append(nn.Linear(WIDTH, 1 << 16))  # small ones get new memory each time
+    parallel = unidev.DataParallel(net)
+    for layer in net.layers[:3]:
+        layer.requires_grad_(False)
+        for _ in range(3):
+            unidev.value_and_grad(lambda net, x, _: net(x).mean())(parallel, *rows())
+    return [any(plan.memory) for plan in parallel._overlap.plans.values() if plan is not None]
+
+
 def traced() -> dict[str, Any]:
     """The trace of three steps, of which the last has hooks."""
     net = Chain()

@@ -117,6 +117,11 @@ def test_a_collective_that_was_not_there_in_the_first_step_is_refused() -> None:
         found("exchanging_later")
 
 
+def test_memory_is_kept_for_the_gradients_of_the_last_structure_alone() -> None:
+    for kept in found("freezing"):
+        assert kept == [False, False, True]
+
+
 def test_losses_of_another_dtype_are_exchanged_at_the_end() -> None:
     here, there = found("another_loss")
     assert here == there

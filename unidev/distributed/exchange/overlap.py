@@ -71,6 +71,7 @@ class Overlap:
         self.is_mean = is_mean
         self.plans: dict[Hashable, _Plan | None] = {}
         """None: exchanged at the end, as backward has collectives of its own."""
+        self._last: _Plan | None = None
 
     @property
     def is_narrow(self) -> bool:
@@ -118,6 +119,10 @@ class Overlap:
 
     def propose(self, plan: _Plan, weight: float) -> Proposal:
         """Show the other workers that this one's gradients are coming."""
+        if self._last is not None and self._last is not plan:
+            for memory in self._last.memory:
+                memory.clear()  # a model that freezes other layers each time has many plans
+        self._last = plan
         return self.exchange.propose(self._call, plan.code, weight, lambda: plan.lines)
 
 
