@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.calls.boundary import call
 from unidev.calls.transfers import item_bytes
 from unidev.contract.backend import Unsupported
+from unidev.contract.dtypes import portable_name
 from unidev.distributed.exchange.agreeing import Proposal, code_of
 from unidev.distributed.exchange.transport import arrived, departing
 from unidev.distributed.exchange.trees import described_kinds
 from unidev.errors import CollectiveError
-from unidev.parallel.packing import LARGE_BYTES, Bucket, Kind, kinds_of, unrecorded
+from unidev.parallel.packing import LARGE_BYTES, Bucket, Kind, buckets_of, kinds_of, unrecorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -72,6 +73,17 @@ class Overlap:
         self.plans: dict[Hashable, _Plan | None] = {}
         """None: exchanged at the end, as backward has collectives of its own."""
         self._last: _Plan | None = None
+        self._dtypes: dict[Any, Any] = {}
+        """The backend's own for each that parameters have: Keras's have names of dtypes."""
+
+    def kinds_of(self, tensors: Sequence[Tensor]) -> list[Kind]:
+        """The kind of each, the same for a parameter and its gradient."""
+        found, known = kinds_of(tensors), self._dtypes
+        for kind in found:
+            if kind.dtype not in known:
+                name = portable_name(kind.dtype, self.backend)
+                known[kind.dtype] = self.backend.dtypes.get(name or "", kind.dtype)
+        return [Kind(shape, known[dtype]) for shape, dtype in found]
 
     @property
     def is_narrow(self) -> bool:
@@ -96,13 +108,11 @@ class Overlap:
 
     def plan(self, kinds: list[Kind], order: Sequence[int], device: Device) -> _Plan:
         """The plan for tensors of these kinds, of which the last is the loss, in this ``order``."""
-        buckets = _buckets(self.backend, [kinds[position] for position in order])
-        stages = self.exchange.stages(
-            self.backend,
-            kinds,
-            [Bucket([order[at] for at in each.positions], each.shapes) for each in buckets],
-            self._reduce_dtype,
-        )
+        backend, in_order = self.backend, [kinds[position] for position in order]
+        # At the end of backward the gradients are ours: large ones need not be copied.
+        found = _buckets(backend, in_order) if self.is_shown else buckets_of(backend, in_order)
+        buckets = [each._replace(positions=[order[at] for at in each.positions]) for each in found]
+        stages = self.exchange.stages(backend, kinds, buckets, self._reduce_dtype)
         stage_of = [-1] * len(kinds)
         for number, stage in enumerate(stages):
             for position in stage.bucket.positions:
@@ -165,7 +175,7 @@ class Step:
     def wants(self, parameters: Mapping[str, Tensor]) -> bool:
         """Whether to call ``evaluated``; before forward, with the parameters by name."""
         leaves = list(parameters.values())
-        self._kinds = kinds_of(leaves)
+        self._kinds = self._overlap.kinds_of(leaves)
         device = self._backend.device_of(leaves[0])
         self._key = tuple(parameters), tuple(self._kinds), device
         plans = self._overlap.plans
@@ -192,7 +202,7 @@ class Step:
         self._collectives = overlap.exchange.next_number
         if plan is None:
             return
-        is_known = kinds_of([loss]) == plan.kinds[-1:]
+        is_known = overlap.kinds_of([loss]) == plan.kinds[-1:]
         if not is_known or self._backend.device_of(loss) is not plan.device:
             return  # exchanged at the end
         proposal = overlap.propose(plan, self._weight)
@@ -235,7 +245,9 @@ class Step:
             given = [running.given[position] for position in stage.bucket.positions]
             for position in stage.bucket.positions:
                 running.given[position] = None
-            if stage.way.wide is None or self._overlap.is_narrow:
+            if not stage.bucket.is_packed:
+                self._send(running, stage, given[0], self._factor)
+            elif stage.way.wide is None or self._overlap.is_narrow:
                 flat = use.pack_scaled(given, self._factor, plan.memory[number])
                 self._send(running, stage, flat)
             else:  # wider first: a factor would cost digits
@@ -293,14 +305,11 @@ class Step:
         call(self._backend, self._finish, running, found, doing=_DOING, operation="all_reduce")
 
     def _finish(self, running: _Running, found: list[Tensor]) -> None:
-        use, plan = self._backend.collectives, running.plan
+        plan = running.plan
         with unrecorded(self._backend):
             for stage, finish in zip(plan.stages, running.finishing, strict=True):
                 flat = arrived(self._backend, plan.device, stage, finish())
-                positions, shapes, _ = stage.bucket
-                parts = use.unpack(flat, shapes)
-                for position, part in zip(positions, parts, strict=True):
-                    found[position] = part
+                stage.bucket.unpack(self._backend, flat, found)
 
     def abandon(self, error: BaseException) -> None:
         """Backward has raised: give the other workers NaN for what they wait for.
@@ -319,7 +328,8 @@ class Step:
             exchange.abandon(running.proposal)
             with unrecorded(self._backend):
                 for stage in running.plan.stages[len(running.finishing) :]:
-                    shape = (sum(map(math.prod, stage.bucket.shapes)),)
+                    _, shapes, is_packed = stage.bucket
+                    shape = (sum(map(math.prod, shapes)),) if is_packed else shapes[0]
                     device = running.plan.device
                     nothing = self._backend.full(shape, math.nan, stage.dtype, device)
                     self._send(running, stage, nothing)
@@ -337,7 +347,7 @@ class Step:
         order = overlap.exchange.by_the_first("all_reduce", "order of gradients", lambda: own)
         plan = None
         if order is not None:
-            kinds = [*self._kinds, *kinds_of([loss])]
+            kinds = [*self._kinds, *overlap.kinds_of([loss])]
             plan = overlap.plan(kinds, order, self._backend.device_of(loss))
         overlap.plans[self._key] = plan
 
