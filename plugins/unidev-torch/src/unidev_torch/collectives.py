@@ -70,7 +70,8 @@ class TorchCollectives(Collectives):
         """Into memory of an earlier step, once nothing shares it: new pages cost five copies."""
         size = sum([x.numel() for x in tensors])
         if size < _FEW:
-            return super().pack_scaled(tensors, factor, memory)
+            packed = self.pack(tensors)
+            return packed if factor is None else packed.mul_(factor)
         flat = next((x for x in memory if _references(x) == _OF_ONE), None)
         if flat is None:
             flat = torch.empty(size, dtype=tensors[0].dtype, device=tensors[0].device)
