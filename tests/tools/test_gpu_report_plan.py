@@ -47,7 +47,7 @@ def test_every_example_and_every_benchmark_of_devices_is_a_step() -> None:
         if "__main__" in file.read_text()
     }  # fmt: skip
     others = {"benchmarks.long_trace", "benchmarks.growth"}  # of NumPy alone
-    others |= {"benchmarks.distributed"}  # of processes
+    others |= {"benchmarks.distributed", "benchmarks.slow_link"}  # of processes
     others |= {"benchmarks.simulated"}  # of simulated devices
     assert programs - others <= names
 

@@ -142,11 +142,10 @@ def overlapped() -> list[dict[str, Any]]:
     net = nn.sequential(first, second)
     rng = np.random.default_rng(8)
     inputs, targets = (rng.standard_normal((ROWS, n)).astype("float32") for n in (4, _WIDE))
-    batch = _placed(inputs), _placed(targets)
+    rows, first_row = group.rank + 2, group.rank * 5
+    own = [_placed(x[first_row : first_row + rows]) for x in (inputs, targets)]
     unidev.place(net, group.device)
-    net(batch[0])
-    rows = group.rank + 2
-    own = [x[group.rank * 5 : group.rank * 5 + rows] for x in batch]
+    net(own[0])
     parallel = unidev.DataParallel(net)
     results: list[Any] = []
     found: list[dict[str, Any]] = []
