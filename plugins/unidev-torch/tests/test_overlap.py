@@ -148,7 +148,9 @@ def test_launch_says_how_much_of_the_steps_was_exchange(tmp_path: Path) -> None:
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "unidev", "launch", "--backend", "torch", str(program)]
     variables = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    ran = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=variables, cwd=tmp_path
+    )
     assert ran.returncode == 0, ran.stderr
     said = [line for line in ran.stderr.splitlines() if line.startswith("unidev: worker")]
     for rank, line in enumerate(said):
