@@ -52,6 +52,17 @@ def test_a_program_runs_in_all_workers(folder: Path) -> None:
     assert done.returncode == 0
 
 
+def test_the_current_folder_stays_on_the_path_if_it_is_in_pythonpath(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(folder)  # `run` passes it on
+    inner = folder / "inner"
+    inner.mkdir()
+    (inner / "program.py").write_text("import helper_beside_it")
+    done = launch(os.path.join("inner", "program.py"), folder=folder)
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_same_program_runs_alone(folder: Path) -> None:
     done = run("program.py", "x", folder=folder)
     assert done.stdout == "['x'] 1 [1.0] __main__\n", done.stderr
