@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from mutants.mutant import TORCH, in_place_of, replace
@@ -59,10 +60,12 @@ def buckets_begin_as_they_come(backend: Any) -> None:
 @multi_mutant("workers.overlap", plugin=TORCH)
 def hooks_are_left(backend: Any) -> None:
     """Those of every step before see the gradients of the next."""
-    from torch.utils.hooks import RemovableHandle
+    import unidev_torch.autograd
 
-    @replace(RemovableHandle)
-    def remove(self: Any) -> None: ...
+    @in_place_of(unidev_torch.autograd._watch)
+    def _watch(loss: Any, leaves: Any, made: Any, hooks: Any) -> None:
+        for position, leaf in enumerate(leaves):
+            leaf.register_hook(partial(made, position))
 
 
 @multi_mutant("workers.overlap", plugin=TORCH)
