@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from exchange_counts import BYTES, ENGINE, OWN
+from exchange_counts import BYTES, ENGINE, OWN, Cost, most
 
 from unidev.distributed.messages.shared_memory import slot_bytes
 
@@ -37,3 +37,18 @@ def value(formula: str, operation: str, size: int) -> int:
         math.prod(known[factor] if factor in known else int(factor) for factor in term.split())
         for term in formula.split(" + ")
     )
+
+
+Costs = dict[str, Cost]
+
+
+def engine_costs(backend: str, size: int) -> tuple[Costs, Costs, dict[str, list[int]]]:
+    """The costs on one host and on several, and of each operation its four cells."""
+    together = most(backend, ENGINE, size, is_apart=False)
+    apart = most(backend, ENGINE, size, is_apart=True)
+    assert together.keys() == apart.keys()
+    cells = {
+        name: [one.calls, one.given_bytes, apart[name].calls, apart[name].given_bytes]
+        for name, one in together.items()
+    }
+    return together, apart, cells

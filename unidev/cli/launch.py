@@ -113,9 +113,8 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
     sys.argv[:] = [program, *arguments]
     if not getattr(sys.flags, "safe_path", False):  # Python 3.11
         folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-        if sys.path[0] in map(os.path.abspath, filter(None, folders)):
-            sys.path.insert(0, "")  # it is the current folder, and stays on the path as this one
-        sys.path[0] = os.path.dirname(path)
+        is_given = sys.path[0] in map(os.path.abspath, filter(None, folders))
+        sys.path[: 0 if is_given else 1] = [os.path.dirname(path)]
     try:
         run_source(path)
     except SystemExit as stop:

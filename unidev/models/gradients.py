@@ -38,12 +38,10 @@ if TYPE_CHECKING:
 
         def wants(self, parameters: Mapping[str, Any]) -> bool:
             """Whether to call ``evaluated``; before forward, with the parameters by name."""
-            raise NotImplementedError
 
         @property
         def wants_gradients(self) -> bool:
             """Whether to call ``made``."""
-            raise NotImplementedError
 
         def evaluated(self, loss: Any) -> None:
             """Forward is done, and backward follows."""

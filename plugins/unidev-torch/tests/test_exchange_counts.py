@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from exchange_counts import ENGINE, RESTORE, STEP, most
-from exchange_table import documented, value
+from exchange_counts import ENGINE, RESTORE, STEP
+from exchange_table import documented, engine_costs, value
 
 
 @pytest.mark.parametrize("size", [2, 4])
 def test_the_engine_is_called_as_often_as_the_table_says(size: int) -> None:
-    together = most("torch", ENGINE, size, is_apart=False)
-    apart = most("torch", ENGINE, size, is_apart=True)
+    together, apart, cells = engine_costs("torch", size)
     table = documented(ENGINE)
-    assert together.keys() == apart.keys() == table.keys()
-    for name, one in together.items():
-        several = apart[name]
-        found = [one.calls, one.given_bytes, several.calls, several.given_bytes]
+    assert cells.keys() == table.keys()
+    for name, found in cells.items():
         expected = [value(formula, name, size) for formula in table[name]]
         if name == RESTORE:  # of a file, whose header is as long as the names in it
             expected = [

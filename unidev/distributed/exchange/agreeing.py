@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from unidev.distributed.exchange.host_engine import HostEngine
+from unidev.distributed.messages.board import bits_of, weight_of
 from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.relay import CodesDiffer, Relay
 from unidev.errors import CollectiveError, InvalidDataError
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupEngine
     from unidev.distributed.exchange.membership import Membership
     from unidev.distributed.exchange.trees import Tree
+
+
+_ALL_BITS = (1 << 64) - 1
+"""Engines carry signed integers."""
 
 
 class Proposal(NamedTuple):
@@ -138,7 +142,7 @@ class Agreement:
         device = backend.cpu if engine.on_host else self._device()
         if self.relay is not None:
             self.relay.code = code
-        own_numbers = [code, _bits(weight or 0.0), self._abandoned]
+        own_numbers = [code, bits_of(weight or 0.0), self._abandoned]
         numbers = np.array(own_numbers, "uint64").view("int64").tolist()
         everybody = self._run(backend, engine.gather_numbers, numbers, device)
         before, self._gathered = self._gathered, proposal.number
@@ -147,7 +151,7 @@ class Agreement:
             self._refuse(ranks, "the step before")
         if any(each[0] != numbers[0] for each in everybody):
             raise CodesDiffer
-        return [_weight(each[1]) for each in everybody]
+        return [weight_of(each[1] & _ALL_BITS) for each in everybody]
 
     def _difference(self, proposal: Proposal) -> str:
         own = self._own
@@ -173,16 +177,6 @@ def tree_lines(tree: Tree, weights: Sequence[float] | None = None) -> list[str]:
     listed = [f"weight {weight!r} for worker {rank}" for rank, weight in enumerate(weights or ())]
     kind = f"{tree.backend.name} tensors on a {tree.device.kind.upper()}"
     return [*listed, kind, *tree.lines()]
-
-
-def _bits(weight: float) -> int:
-    (found,) = struct.unpack("<Q", struct.pack("<d", weight))
-    return int(found)
-
-
-def _weight(bits: int) -> float:
-    (found,) = struct.unpack("<d", struct.pack("<q", bits))
-    return float(found)
 
 
 def _code(text: bytes) -> int:

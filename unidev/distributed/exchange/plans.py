@@ -62,9 +62,10 @@ def sums_of(
 ) -> list[Stage]:
     """Sums of these buckets; of floating-point tensors in ``reduce_dtype``, if it is given.
 
+    ``check_narrow`` has been called.
+
     Raises:
         UnsupportedDtypeError: no engine can.
-        UnsupportedOperation: the preferred engine cannot sum in ``reduce_dtype``.
     """
     ways = {
         dtype: _way(backend, dtype, "sum", engines)
@@ -104,7 +105,6 @@ def _narrow_way(
     name = portable_name(dtype, backend) or ""
     if "float" not in name:
         return _way(backend, dtype, "sum", engines)
-    check_narrow(engines[0], reduce_dtype)
     return Way(engines[0], None if name == reduce_dtype else backend.dtypes[reduce_dtype])
 
 

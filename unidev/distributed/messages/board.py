@@ -30,7 +30,7 @@ _BYTES = 8
 _NUMBER = 0xFFFF
 """Bits of such a word that are the number of the collective; the others are the code's. One word
 holds both, so whoever reads it sees either all of it or nothing, whatever the processor's order."""
-_WEIGHT, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
+_INTEGER, _DOUBLE = struct.Struct("<Q"), struct.Struct("<d")
 _SHARE, _SHORTEST_S, _LONGEST_S = 1 / 16, 5e-5, 2e-3
 """Between two looks at the others a worker sleeps: a share of the time waited, so that little of it
 is lost. It never spins, not even with `sched_yield`: where workers have as many cores as they are,
@@ -98,8 +98,7 @@ class Mark:
         """
         cells, word = self._cells, _word(code, number)
         at = self._start + _place(number)
-        (bits,) = _WEIGHT.unpack(_DOUBLE.pack(weight))
-        cells[at + 1] = bits
+        bits = cells[at + 1] = bits_of(weight)
         cells[at + 2] = bits ^ word
         cells[at] = word
 
@@ -118,7 +117,7 @@ class Mark:
             cell = start + at
             while (bits := cells[cell + 1]) ^ word != cells[cell + 2]:
                 time.sleep(_SHORTEST_S)  # this processor shows them in another order
-            found.append(float(_DOUBLE.unpack(_WEIGHT.pack(bits))[0]))
+            found.append(weight_of(bits))
         return found
 
     def _await(self, cell: int, word: int) -> None:
@@ -153,6 +152,18 @@ class Mark:
     def leave(self) -> None:
         """Note that the collective is over."""
         self._cells[self._start + 1] = self._cells[self._start]
+
+
+def bits_of(weight: float) -> int:
+    """Its 64 bits, as an integer that is not negative."""
+    (found,) = _INTEGER.unpack(_DOUBLE.pack(weight))
+    return int(found)
+
+
+def weight_of(bits: int) -> float:
+    """The number with these bits."""
+    (found,) = _DOUBLE.unpack(_INTEGER.pack(bits))
+    return float(found)
 
 
 def _word(code: int, number: int) -> int:
