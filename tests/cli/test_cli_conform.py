@@ -93,7 +93,7 @@ class Broken(NumpyBackend):
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="broken", contract_version=1, framework="numpy", install="pip install numpy",
+        name="broken", contract_version=2, framework="numpy", install="pip install numpy",
         load=lambda: Broken, namespaces=("unidev",){simulator},
     )
 """

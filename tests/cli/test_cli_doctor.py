@@ -62,7 +62,7 @@ def load():
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="strange", contract_version=1, framework="{framework}",
+        name="strange", contract_version=2, framework="{framework}",
         install="pip install {framework}", load=load,
     )
 """

@@ -57,7 +57,7 @@ def load():
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="{name}", contract_version=1, framework="{framework}",
+        name="{name}", contract_version=2, framework="{framework}",
         install="pip install {framework}", load=load,
     )
 """

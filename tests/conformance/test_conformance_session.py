@@ -78,7 +78,7 @@ PLUGIN = """
     @hookimpl
     def unidev_register_backend():
         return BackendSpec(
-            name="author", contract_version=1, framework="numpy", install="pip install numpy",
+            name="author", contract_version=2, framework="numpy", install="pip install numpy",
             load=load, simulator=NumpySimulator, namespaces=("unidev",),
         )
 """

@@ -40,7 +40,7 @@ RUN = f"""
 
 
 def run(add: AddPlugin, python: RunPython, **given: str) -> str:
-    fields = {"name": "'mine'", "version": "1", "load": "'my_launcher:Mine'", **given}
+    fields = {"name": "'mine'", "version": "2", "load": "'my_launcher:Mine'", **given}
     add("my_plugin", PLUGIN.format(**fields), entry_point="mine")
     add("my_launcher", LAUNCHER)
     return python(RUN)
@@ -56,7 +56,7 @@ def test_a_plugin_starts_the_workers_of_a_run(add_plugin: AddPlugin, run_python:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"version": "2"}, "was written for version 2 of the contract"),
+        ({"version": "3"}, "was written for version 3 of the contract"),
         ({"name": "'not one'"}, "which is not a valid name"),
         ({"load": "'not one'"}, "it must be a function, or"),
         ({"load": "'my_launcher:Nothing'"}, "the module my_launcher has no Nothing"),

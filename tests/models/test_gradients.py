@@ -15,6 +15,7 @@ import pytest
 import unidev
 from unidev.contract.autograd import Autograd
 from unidev.numpy_backend.backend import NumpyBackend
+from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,6 +53,19 @@ class ByDifferences(Autograd):
         for x, slope in zip(parameters, gradients, strict=True):
             x -= slope * x.dtype.type(lr)  # noqa: PLW2901  in place
         return parameters
+
+
+class ByArguments(ByDifferences):
+    """Sees only what the loss does with the tensors that it is given: copies of the leaves."""
+
+    gradients = Autograd.gradients
+
+    def of_tensors(
+        self, loss_of: Callable[[Sequence[Any]], Any], leaves: Sequence[Any]
+    ) -> tuple[Any, list[Any]]:
+        given = [leaf.copy() for leaf in leaves]
+        loss = loss_of(given)
+        return loss, [self.slope(lambda: loss_of(given), each) for each in given]
 
 
 @pytest.fixture
@@ -224,6 +238,43 @@ def test_of_a_model_gradients_go_by_name_and_unknown_names_are_refused(autograd:
         unidev.sgd(net, {"offset": gradients["bias"]}, lr=0.1)
     with pytest.raises(unidev.InvalidDataError, match="a dict by parameter name"):
         unidev.sgd(net, list(gradients.values()), lr=0.1)
+
+
+def test_functions_of_their_arguments_are_differentiated_by_what_they_are_given(
+    two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(NumpyBackend, "autograd", property(ByArguments))
+    w, outer = unidev.array([[1.0, -2.0]]), unidev.array([[3.0, 5.0]])
+    _, found = unidev.value_and_grad(lambda p: total(p["w"] * outer))({"w": w, "outer": outer})
+    assert unidev.to_numpy(found["w"]).tolist() == [[3.0, 5.0]]
+    assert unidev.to_numpy(found["outer"]).tolist() == [[0.0, 0.0]]
+    with pytest.raises(unidev.InvalidDataError, match="does not depend on any parameter"):
+        unidev.value_and_grad(lambda given: total(w * w))(w)
+
+
+def test_a_part_that_differentiates_only_tensors_says_so_of_a_model(two_gpus: None) -> None:
+    part = ByArguments(load_backend("numpy"))
+    with pytest.raises(unidev.UnsupportedOperation, match="only tensors and containers of them"):
+        part.of_model(lambda model: model, object(), {})
+
+
+def test_a_part_with_no_way_to_differentiate_does_not_load(two_gpus: None) -> None:
+    class Nothing(ByDifferences):
+        gradients = Autograd.gradients
+
+    with pytest.raises(unidev.PluginError, match=r"Nothing has none of the methods `gradients`"):
+        Nothing(load_backend("numpy"))
+
+
+def test_what_unidev_computes_itself_needs_no_way_to_stop_recording(two_gpus: None) -> None:
+    class Records(ByDifferences):
+        no_grad = unidev.unsupported("it always records")
+
+    part = Records(load_backend("numpy"))
+    with part.detached():
+        pass
+    with pytest.raises(unidev.UnsupportedOperation, match="it always records"):
+        part.no_grad()
 
 
 def test_numpy_says_that_it_has_no_autograd(two_gpus: None) -> None:

@@ -261,9 +261,9 @@ def any_loss_will_do(backend: Any) -> None:
     """A loss of many numbers is summed, one that depends on nothing has gradients of zeros."""
     from unidev.models import gradients
 
-    @in_place_of(gradients._gradients)
-    def compute(backend: Any, loss_of: Any, leaves: Any) -> Any:
-        loss, found = backend.autograd.gradients(lambda: loss_of().sum(), leaves)
+    @in_place_of(gradients._computed)
+    def compute(backend: Any, leaves: Any, loss_of: Any, differentiate: Any) -> Any:
+        loss, found = differentiate(lambda given: loss_of(given).sum())
         zeros = [backend.zeros(x.shape, x.dtype, backend.device_of(x)) for x in leaves]
         return loss, [z if s is None else s for s, z in zip(found, zeros, strict=True)]
 

@@ -32,7 +32,7 @@ class IdleBackend:
         """As NumPy's plugin does, but for ``load``."""
         return BackendSpec(
             name=self.name,
-            contract_version=1,
+            contract_version=2,
             framework="numpy",
             install="pip install numpy",
             load=self.load,

@@ -23,7 +23,7 @@ SPEC = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="theirs", contract_version=1, framework="{framework}",
+            name="theirs", contract_version=2, framework="{framework}",
             install="pip install {framework}[cpu]", load=load, {more}
         )
 """

@@ -31,14 +31,14 @@ LIST = """
 """
 
 
-def good(name: str = "good", framework: str = "json", version: int = 1) -> str:
+def good(name: str = "good", framework: str = "json", version: int = 2) -> str:
     return GOOD.format(name=name, framework=framework, version=version)
 
 
 BROKEN = {
     "another contract version": (
         good(version=99),
-        "version 99 of the contract, but this unidev has version 1",
+        "version 99 of the contract, but this unidev has version 2",
     ),
     "the import raises": ("raise ZeroDivisionError('at import')", "ZeroDivisionError: at import"),
     "the import exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
@@ -203,7 +203,7 @@ def test_a_plugin_can_be_an_attribute_of_a_module(add_plugin, run_python) -> Non
         class Plugin:
             @unidev.hookimpl
             def unidev_register_backend(self):
-                return unidev.BackendSpec(name="held", contract_version=1, framework="json",
+                return unidev.BackendSpec(name="held", contract_version=2, framework="json",
                                           install="-", load=lambda: None)
         plugin = Plugin()
         """,

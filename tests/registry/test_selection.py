@@ -16,7 +16,7 @@ PLUGIN = """
 
     @unidev.hookimpl
     def unidev_register_backend():
-        return unidev.BackendSpec(name="{name}", contract_version=1, framework="{framework}",
+        return unidev.BackendSpec(name="{name}", contract_version=2, framework="{framework}",
                                   install="-", load=lambda: Mine)
 """
 

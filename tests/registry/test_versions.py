@@ -18,7 +18,7 @@ PLUGIN = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="theirs", contract_version=1, framework="strange_framework", install="no",
+            name="theirs", contract_version=2, framework="strange_framework", install="no",
             load=load, tested_until={tested!r},
         )
 """

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.optional import optional
+from unidev.contract.optional import Unsupported, declinable, optional
+from unidev.errors import PluginError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend
+    from unidev.contract.layers import Model
 
     Tensor = Any
 
@@ -20,6 +23,13 @@ class Autograd(ABC):
     """A framework's automatic differentiation."""
 
     def __init__(self, backend: Backend) -> None:
+        cls = type(self)
+        if not any(_overrides(cls, name) for name in ("gradients", "of_tensors", "of_model")):
+            raise PluginError(
+                f"{cls.__module__}.{cls.__qualname__} has none of the methods `gradients`, "
+                "`of_tensors` and `of_model`: an Autograd must have one of them.",
+                backend=backend.name,
+            )
         self.backend = backend
 
     @abstractmethod
@@ -30,11 +40,15 @@ class Autograd(ABC):
         changed.
         """
 
-    @abstractmethod
     def gradients(
-        self, loss_of: Callable[[], Tensor], leaves: Sequence[Tensor]
+        self,
+        loss_of: Callable[[], Tensor],  # noqa: ARG002
+        leaves: Sequence[Tensor],  # noqa: ARG002
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """``loss_of()``, detached, and its gradient with respect to each leaf.
+
+        For frameworks that record what is computed with a tensor, wherever a function has it from.
+        Others override :meth:`of_tensors` and :meth:`of_model` instead.
 
         A gradient is None where the loss does not depend on the leaf, else a new tensor of the
         leaf's dtype on the leaf's device. If tensors are mutable, it shares no memory with another
@@ -43,6 +57,41 @@ class Autograd(ABC):
         the operands are, ``loss_of`` runs in a scope of the leaves' common device, if they have
         one.
         """
+        raise UnsupportedOperation(
+            "value_and_grad of this argument",
+            f"the {self.backend.name} backend differentiates only "
+            + (
+                "models" if _overrides(type(self), "of_model") else "tensors and containers of them"
+            ),
+        )
+
+    def of_tensors(
+        self, loss_of: Callable[[Sequence[Tensor]], Tensor], leaves: Sequence[Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor | None]]:
+        """As :meth:`gradients`, where the loss is a function of the leaves.
+
+        Override it if the framework differentiates functions with respect to their arguments.
+        ``loss_of`` is called once, with tensors that represent the leaves, in the same order. The
+        default calls it with the leaves themselves.
+        """
+        return self.gradients(lambda: loss_of(leaves), leaves)
+
+    def of_model(
+        self, loss_of: Callable[[Model], Tensor], model: Model, trainable: Mapping[str, Tensor]
+    ) -> tuple[Tensor, Sequence[Tensor | None]]:
+        """As :meth:`gradients`, where the loss is a function of the model.
+
+        Override it if the framework differentiates functions with respect to their arguments.
+        ``loss_of`` is called once, with ``model`` or with a model that represents it; buffers that
+        it changes there, such as running statistics, have their new values in ``model`` when this
+        returns, and keep their old ones if ``loss_of`` raises.
+
+        Args:
+            loss_of: the loss of a model.
+            model: the user's model, which keeps its parameters.
+            trainable: what ``Models.trainable`` returned for it; one gradient for each, in order.
+        """
+        return self.gradients(lambda: loss_of(model), list(trainable.values()))
 
     gradients_as_made: Callable[
         [Callable[[], Tensor], Sequence[Tensor], Callable[[int, Tensor], None]],
@@ -60,13 +109,26 @@ class Autograd(ABC):
     returns parts of the flat tensor's own memory.
     """
 
+    @declinable("`no_grad`")
     @abstractmethod
     def no_grad(self) -> AbstractContextManager[Any]:
         """A scope in which autograd records nothing in this thread, copies neither.
 
         However it is left, the thread records as before; other threads record, also those that are
         started inside it.
+
+        A framework that cannot stop recording replaces this with ``unsupported``.
         """
+
+    def detached(self) -> AbstractContextManager[Any]:
+        """A scope for what unidev itself computes, such as means of gradients; never recorded.
+
+        By default ``no_grad``, if the framework has that. One that records nothing outside of the
+        function that it differentiates needs no other.
+        """
+        if isinstance(self.no_grad, Unsupported):
+            return nullcontext()
+        return self.no_grad()
 
     def match(self, parameters: Sequence[Tensor], gradients: Sequence[Any]) -> bool:  # noqa: ARG002
         """Whether ``descend`` can certainly take these; in doubt, False: unidev then looks closer.
@@ -85,3 +147,7 @@ class Autograd(ABC):
         Where the framework allows it, updates the parameter in place and returns the same object.
         Autograd does not record it. The caller has checked that shapes and devices match.
         """
+
+
+def _overrides(cls: type[Autograd], name: str) -> bool:
+    return getattr(cls, name) is not getattr(Autograd, name)

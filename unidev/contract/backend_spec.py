@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupSetting
 
-CONTRACT_VERSION = 1
+CONTRACT_VERSION = 2
 """A spec states the version it was written for; any other is refused with both numbers."""
 
 

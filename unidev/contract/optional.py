@@ -81,7 +81,12 @@ def declinable(label: str) -> Callable[[_Method], _Method]:
 
 def abilities_of(cls: type) -> dict[str, str]:
     """The label of each ability that a class of the contract declares, its parts' last."""
-    declared = {name: default for name, default in vars(cls).items() if _label(default)}
+    declared = {
+        name: default
+        for each in reversed(cls.__mro__)
+        for name, default in vars(each).items()
+        if _label(default)
+    }
     found = {name: _label(default) for name, default in declared.items()}
     for name, default in declared.items():
         if isinstance(default, Unsupported) and default.contains:

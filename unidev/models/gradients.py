@@ -75,7 +75,10 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         UnsupportedDtypeError: it contains integer or boolean tensors.
         UnsupportedOperation: the framework has no autograd.
 
-    Semantics: ``jax.value_and_grad``. An example::
+    Semantics: ``jax.value_and_grad``. ``function`` computes with the argument that it is given: one
+    that uses a model or tensor of an enclosing scope instead gets its gradient only where the
+    framework records what is computed with it (PyTorch, TensorFlow, PaddlePaddle, MXNet); for JAX
+    it is a constant. An example::
 
         loss, gradients = unidev.value_and_grad(loss_of)(net, batch)
         unidev.sgd(net, gradients, lr=0.1)
@@ -96,10 +99,16 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
-        first = replace_tensors(lambda x, _: given[id(x)], parameters)
         leaves = list(given.values())
-        loss_of = functools.partial(function, first, *arguments, **options)
-        loss, found = _gradients(backend, leaves, loss_of)
+
+        def loss_of(represented: Sequence[Any]) -> Any:
+            by_id = dict(zip(given, represented, strict=True))
+            first = replace_tensors(lambda x, _: by_id[id(x)], parameters)
+            return function(first, *arguments, **options)
+
+        loss, found = _computed(
+            backend, leaves, loss_of, lambda checked: backend.autograd.of_tensors(checked, leaves)
+        )
         by_id = dict(zip(given, found, strict=True))
         return loss, replace_tensors(lambda x, _: by_id[id(x)], parameters)
 
@@ -174,22 +183,33 @@ def _of_model(
     check_memory(backend, leaves)
     if watcher is not None and not watcher.wants(named):
         watcher = None
-    loss_of = functools.partial(function, model, *arguments, **options)
-    loss, found = _gradients(backend, leaves, loss_of, watcher)
+
+    def loss_of(represented: Any) -> Any:
+        return function(represented, *arguments, **options)
+
+    def differentiate(checked: Callable[[Any], Any]) -> tuple[Any, Sequence[Any]]:
+        autograd = backend.autograd
+        if watcher is not None and watcher.wants_gradients:
+            return autograd.gradients_as_made(lambda: checked(model), leaves, watcher.made)
+        return autograd.of_model(checked, model, named)
+
+    loss, found = _computed(backend, leaves, loss_of, differentiate, watcher)
     return loss, dict(zip(named, found, strict=True))
 
 
-def _gradients(
+def _computed(
     backend: Backend,
     leaves: list[Any],
-    loss_of: Callable[[], Any],
+    loss_of: Callable[[Any], Any],
+    differentiate: Callable[[Callable[[Any], Any]], tuple[Any, Sequence[Any]]],
     watcher: Watcher | None = None,
 ) -> tuple[Any, Sequence[Any]]:
+    """The loss and each leaf's gradient; ``differentiate`` gets ``loss_of`` with checks."""
     of_the_user: list[Exception] = []
 
-    def checked() -> Any:
+    def checked(represented: Any) -> Any:
         try:
-            loss = loss_of()
+            loss = loss_of(represented)
         except Exception as error:
             of_the_user.append(error)
             raise
@@ -203,11 +223,7 @@ def _gradients(
 
     try:
         # Not through `call`: transfers made by the user's function are recorded as the user's own.
-        use = backend.autograd
-        if watcher is None or not watcher.wants_gradients:
-            loss, found = use.gradients(checked, leaves)
-        else:
-            loss, found = use.gradients_as_made(checked, leaves, watcher.made)
+        loss, found = differentiate(checked)
     except backend.framework_errors as error:
         if isinstance(error, UnidevError) or any(error is each for each in of_the_user):
             raise

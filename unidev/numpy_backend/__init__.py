@@ -26,7 +26,7 @@ def unidev_register_backend() -> BackendSpec:
     """The embedded backend."""
     return BackendSpec(
         name="numpy",
-        contract_version=1,
+        contract_version=2,
         framework="numpy",
         install="pip install numpy",
         load="unidev.numpy_backend.backend:NumpyBackend",

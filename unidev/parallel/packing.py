@@ -165,7 +165,7 @@ def copied(backend: Backend, operation: str, x: Tensor, device: Device) -> Tenso
 def unrecorded(backend: Backend) -> AbstractContextManager[Any]:
     """A scope in which autograd does not record, if there is autograd."""
     autograd = backend.autograd
-    return nullcontext() if isinstance(autograd, Unsupported) else autograd.no_grad()
+    return nullcontext() if isinstance(autograd, Unsupported) else autograd.detached()
 
 
 def _each_bucket(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "unidev.distributed.launchers"
 OURS = {
-    name: LauncherSpec(name=name, contract_version=1, load=load)
+    name: LauncherSpec(name=name, contract_version=2, load=load)
     for name, load in (
         ("processes", f"{_FOLDER}.processes:Processes"),
         ("ray", f"{_FOLDER}.ray:RayLauncher"),

@@ -34,7 +34,7 @@ def unidev_register_backend() -> BackendSpec:
     """Apache MXNet, as ``mxnet``."""
     return BackendSpec(
         name="mxnet",
-        contract_version=1,
+        contract_version=2,
         framework="mxnet",
         tested_until="1.9",
         install="pip install './plugins/unidev-mxnet[framework]'",

@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """PaddlePaddle, as ``paddle``."""
     return BackendSpec(
         name="paddle",
-        contract_version=1,
+        contract_version=2,
         framework="paddle",
         tested_until="3.3",
         install="pip install './plugins/unidev-paddle[framework]'",

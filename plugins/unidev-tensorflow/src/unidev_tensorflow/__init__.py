@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """TensorFlow, as ``tensorflow``."""
     return BackendSpec(
         name="tensorflow",
-        contract_version=1,
+        contract_version=2,
         framework="tensorflow",
         tested_until="2.21",
         install="pip install tensorflow",

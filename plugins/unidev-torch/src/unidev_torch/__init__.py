@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """PyTorch, as ``torch``."""
     return BackendSpec(
         name="torch",
-        contract_version=1,
+        contract_version=2,
         framework="torch",
         tested_until="2.14",
         install="pip install torch",

@@ -82,7 +82,7 @@ def test_errors_and_early_ends(bench: Workbench, device: Device) -> None:
 
 @check(
     required=True,
-    needs=("autograd", "probe.gradient", "probe.autograd.is_differentiable"),
+    needs=("autograd.no_grad", "probe.gradient", "probe.autograd.is_differentiable"),
     over="ring",
 )
 def test_autograd_mode(bench: Workbench, source: Device, target: Device) -> None:

@@ -307,7 +307,7 @@ def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
         check_gradient(bench, found, 6 * x, source, where)
 
 
-@check(required=True, needs=("probe.autograd", "autograd"))
+@check(required=True, needs=("probe.autograd", "autograd", "autograd.no_grad"))
 def test_no_grad_records_nothing(bench: Workbench) -> None:
     """Inside no_grad nothing is recorded, copies neither; afterwards it is again.
 
@@ -359,7 +359,7 @@ def _within_no_grad(x: Any, y: Any) -> Any:
     return plus(y, cut)
 
 
-@check(required=True, needs=("probe.autograd", "autograd"))
+@check(required=True, needs=("probe.autograd", "autograd", "autograd.no_grad"))
 def test_no_grad_is_of_one_thread(bench: Workbench) -> None:
     """While one thread is inside no_grad, another one records, whichever of them began first."""
     x, device = wholes(2, 3), bench.devices[-1]

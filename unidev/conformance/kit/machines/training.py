@@ -101,6 +101,9 @@ def stepped(w, rows):
         self._nets: list[Net] = []
         self._files: dict[str, int] = {}
         self._trains = not isinstance(backend.autograd, Unsupported)
+        self._stops_recording = self._trains and not isinstance(
+            backend.autograd.no_grad, Unsupported
+        )
         names = ("int32", "int64", "uint8", "float32", "float64")
         self._dtypes = [n for n in names if n in self.bench.dtypes(*self.bench.devices)]
         self._rows: list[int] = []
@@ -189,7 +192,7 @@ def stepped(w, rows):
     def infer(self) -> None:
         """The outputs are those of the weights, and stay so."""
         net, rows, number = self._net(), self.pick(self._rows), self.number()
-        scope = "unidev.no_grad()" if self._trains else "contextlib.nullcontext()"
+        scope = "unidev.no_grad()" if self._stops_recording else "contextlib.nullcontext()"
         x = f"unidev.array(inputs({rows}), device={net.device!r})"
         called = f"t{number} = {net.at_work}({x})"
         self.program.run(
