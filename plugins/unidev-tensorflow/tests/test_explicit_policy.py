@@ -16,6 +16,8 @@ DTYPES = ("float32", "bool", "int32", "int64", "complex64", "float16")
 
 @pytest.fixture(autouse=True, params=["shortcut", "public"])
 def explicit(request, monkeypatch):
+    # First: the policy in which TensorFlow's context starts is that of all later threads.
+    tf.config.list_logical_devices()
     before = tf.config.experimental.get_device_policy()
     if request.param == "public":
         monkeypatch.setattr(shortcut, "context", None)
