@@ -57,6 +57,7 @@ def test_a_plugin_starts_the_workers_of_a_run(add_plugin: AddPlugin, run_python:
     ("given", "words"),
     [
         ({"version": "3"}, "was written for version 3 of the contract"),
+        ({"version": "1"}, "docs/contract-2.md in unidev's repository lists what to change"),
         ({"name": "'not one'"}, "which is not a valid name"),
         ({"load": "'not one'"}, "it must be a function, or"),
         ({"load": "'my_launcher:Nothing'"}, "the module my_launcher has no Nothing"),

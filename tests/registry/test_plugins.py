@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+
+from unidev.contract.backend_spec import CONTRACT_VERSION
 
 GOOD = """
     import unidev
@@ -39,6 +43,10 @@ BROKEN = {
     "another contract version": (
         good(version=99),
         "version 99 of the contract, but this unidev has version 2",
+    ),
+    "the last contract version": (
+        good(version=1),
+        "For its author: docs/contract-2.md in unidev's repository lists what to change.",
     ),
     "the import raises": ("raise ZeroDivisionError('at import')", "ZeroDivisionError: at import"),
     "the import exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
@@ -106,6 +114,10 @@ def test_a_broken_plugin_is_kept_with_its_failure_and_the_others_load(
     assert backends == "fine numpy"
     assert failed.startswith("broken | ")
     assert failure in failed
+
+
+def test_there_is_a_page_of_what_the_contracts_version_changes() -> None:
+    assert (Path(__file__).parents[2] / f"docs/contract-{CONTRACT_VERSION}.md").is_file()
 
 
 def test_a_plugin_with_a_colon_too_many_is_said_to_have_it(run_python) -> None:

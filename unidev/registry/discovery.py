@@ -220,13 +220,25 @@ def _registered(plugin: object, source: str) -> tuple[BackendSpec | None, Launch
     return spec, launcher
 
 
+def _check_version(what: str, written_for: object, backend: str | None = None) -> None:
+    if written_for == CONTRACT_VERSION:
+        return
+    is_older = isinstance(written_for, int) and written_for < CONTRACT_VERSION
+    page = f"docs/contract-{CONTRACT_VERSION}.md in unidev's repository"
+    way_out = (
+        f"install a newer release of the plugin. For its author: {page} lists what to change"
+        if is_older
+        else "install a matching pair"
+    )
+    raise PluginError(
+        f"{what} was written for version {shown(written_for)} of the contract, but this unidev has "
+        f"version {CONTRACT_VERSION}: {way_out}.",
+        backend=backend,
+    )
+
+
 def _check_fields(spec: BackendSpec, source: str) -> None:
-    if spec.contract_version != CONTRACT_VERSION:
-        raise PluginError(
-            f"backend {spec.name!r} was written for version {spec.contract_version} of the "
-            f"contract, but this unidev has version {CONTRACT_VERSION}: install a matching pair.",
-            backend=spec.name,
-        )
+    _check_version(f"backend {spec.name!r}", spec.contract_version, spec.name)
     roots = (spec.framework, *spec.namespaces)
     # A name that is not a string would break every list of names, not only its own backend.
     for field, value in (("name", spec.name), *(("framework", root) for root in roots)):
@@ -260,11 +272,7 @@ def _check_loadable(field: str, given: object, source: str) -> None:
 
 
 def _check_launcher(spec: LauncherSpec, source: str, found: list[Plugin]) -> None:
-    if spec.contract_version != CONTRACT_VERSION:
-        raise PluginError(
-            f"launcher {shown(spec.name)} was written for version {spec.contract_version} of the "
-            f"contract, but this unidev has version {CONTRACT_VERSION}: install a matching pair."
-        )
+    _check_version(f"launcher {shown(spec.name)}", spec.contract_version)
     if not isinstance(spec.name, str) or not spec.name.replace("-", "_").isidentifier():
         raise PluginError(
             f"{source}: the name of its launcher is {shown(spec.name)}, which is not a valid name "
