@@ -8,8 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +18,7 @@ from doctor_cases import (
     FOR_THE_CPU,
     FULL,
     NUMPY,
+    TAKEN,
     WORKING,
     case,
     tensorflow,
@@ -32,9 +33,8 @@ from unidev.cli.doctor import command
 from unidev.doctor import examination
 from unidev.doctor.diagnosis import RANKING, diagnose
 from unidev.doctor.document import to_document
-
-if TYPE_CHECKING:
-    from unidev.doctor.facts import Case
+from unidev.doctor.facts import Case
+from unidev.support.child_processes import noticing_interruption
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/doctor.schema.json").read_text(encoding="utf-8")
@@ -63,7 +63,8 @@ def load():
 def unidev_register_backend():
     return unidev.BackendSpec(
         name="strange", contract_version=2, framework="{framework}",
-        install="pip install {framework}", load=load,
+        install="pip install {framework}", load=load, title="Strange", library="libstrange",
+        sharing={{"STRANGE_FRACTION": "0.1"}}, sharing_page="https://example.org/memory",
     )
 """
 
@@ -190,6 +191,29 @@ def test_it_asks_a_framework_in_a_process_of_its_own(doctor, plugin) -> None:
     about = [each["cause"] for each in document["findings"] if each["backend"] == "strange"]
     assert about == ["cpu-only-wheel"]
     assert done.returncode == 1
+
+
+def test_a_plugin_says_how_its_framework_is_recognised_and_shares_a_gpu(
+    plugin, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setenv(
+        "PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    )
+    monkeypatch.setenv("UNIDEV_PLUGINS", plugin())
+    with noticing_interruption() as stop:
+        frameworks, known = examination.ask_frameworks("strange", 60.0, stop)
+    assert [each.backend for each in frameworks] == ["strange"]
+    holder = replace(TAKEN, libraries=("libstrange_gpu.so.3",))
+    machine = with_gpus(replace(FULL, processes=(holder,)))
+    given = Case(machine, (torch(1),), known=known)
+    (found,) = diagnose(given)
+    assert "process 4242: python: 139 GiB, with Strange" in found.evidence
+    assert found.remedies[0].command == "export STRANGE_FRACTION=0.1"
+    assert found.link == "https://example.org/memory"
+    document = to_document(given, [found])
+    Draft202012Validator(SCHEMA).validate(document)
+    (gpu,) = document["machine"]["drivers"][0]["gpus"]
+    assert [each["frameworks"] for each in gpu["processes"]] == [["Strange"]]
 
 
 def test_simulated_gpus_are_not_taken_for_real_ones(doctor, plugin) -> None:

@@ -260,7 +260,7 @@ def test_of_a_divided_gpu_the_instance_is_full_and_not_the_whole() -> None:
 
 
 def test_of_two_frameworks_the_one_that_has_taken_all_is_named_and_stopped() -> None:
-    both = replace(TAKEN, frameworks=("PyTorch", "TensorFlow"))
+    both = replace(TAKEN, libraries=("libtorch_cuda.so", "libtensorflow_cc.so.2"))
     (first,) = found(with_gpus(replace(FULL, processes=(both,))), torch(1))
     assert first.cause == "two-frameworks"
     assert first.title == (
@@ -271,8 +271,8 @@ def test_of_two_frameworks_the_one_that_has_taken_all_is_named_and_stopped() -> 
 
 def test_two_frameworks_in_two_processes_are_two_frameworks_too() -> None:
     holders = (
-        replace(TAKEN, frameworks=("JAX",)),
-        GpuProcess(8, "python", GIB // 2, ("PyTorch",)),
+        replace(TAKEN, libraries=("libc.so.6", "xla_cuda_plugin.so")),
+        GpuProcess(8, "python", GIB // 2, ("libtorch_cpu.so",)),
     )
     (first,) = found(with_gpus(replace(FULL, processes=holders)), torch(1))
     assert first.cause == "two-frameworks"
@@ -281,13 +281,13 @@ def test_two_frameworks_in_two_processes_are_two_frameworks_too() -> None:
 
 
 def test_of_two_frameworks_that_take_what_they_need_none_is_blamed() -> None:
-    both = replace(TAKEN, frameworks=("PyTorch", "PaddlePaddle"))
+    both = replace(TAKEN, libraries=("libpaddle.so", "libtorch.so"))
     (first,) = found(with_gpus(replace(FULL, processes=(both,))), torch(1))
     assert first.title == "PyTorch and PaddlePaddle share GPU 0, and its memory is full."
 
 
 def test_one_framework_that_takes_all_is_told_how_not_to() -> None:
-    holder = replace(TAKEN, frameworks=("TensorFlow",))
+    holder = replace(TAKEN, libraries=("libtensorflow_framework.so.2",))
     (first,) = found(with_gpus(replace(FULL, processes=(holder,))), torch(1))
     assert first.cause == "memory-taken"
     assert "TF_FORCE_GPU_ALLOW_GROWTH" in everything(first)

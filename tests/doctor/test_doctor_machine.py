@@ -44,8 +44,8 @@ def test_the_driver_is_asked_and_let_go_of() -> None:
 
 
 def test_a_process_is_named_as_the_system_names_it() -> None:
-    told = ask_nvml(FakeNvml(), lambda pid: (f"python{pid}", ("PyTorch",)))
-    assert told.gpus[0].processes[0] == GpuProcess(1, "python1", 2, ("PyTorch",))
+    told = ask_nvml(FakeNvml(), lambda pid: (f"python{pid}", ("libtorch.so",)))
+    assert told.gpus[0].processes[0] == GpuProcess(1, "python1", 2, ("libtorch.so",))
 
 
 def test_parts_of_a_gpu_are_known_by_their_uuids() -> None:

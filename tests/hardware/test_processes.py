@@ -89,9 +89,9 @@ if __name__ == "__main__":
     assert done.stdout.splitlines() == ["fork True", "spawn False"]
 
 
-def test_the_frameworks_of_a_process_are_read_off_its_memory_maps(proc: Path) -> None:
+def test_the_libraries_of_a_process_are_read_off_its_memory_maps(proc: Path) -> None:
     put_process(proc, 9, "python train.py --epochs three", maps=LIBRARIES)
-    assert describe_process(9) == ("python", ("PyTorch", "TensorFlow"))
+    assert describe_process(9) == ("python", ("libtensorflow_cc.so.2", "libtorch_cuda.so"))
     assert describe_process(10) == (None, ())
 
 

@@ -48,6 +48,10 @@ BROKEN = {
         good(version=1),
         "For its author: docs/contract-2.md in unidev's repository lists what to change.",
     ),
+    "a library that is no string": (
+        good().replace("load=load", "load=load, library=('libgood',)"),
+        "`library` of its spec is ('libgood',): it must be a string, or None.",
+    ),
     "the import raises": ("raise ZeroDivisionError('at import')", "ZeroDivisionError: at import"),
     "the import exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
     "the syntax is wrong": ("def (", "SyntaxError: invalid syntax"),

@@ -87,13 +87,13 @@ def test_the_variable_comes_before_what_is_imported(two_frameworks, run_python) 
     [
         (
             "tesnorflow",
-            "Each framework needs its own plugin: run `pip install "
+            "Each framework needs its own plugin: run `pip install . "
             "'./plugins/unidev-tensorflow[framework]'`",
         ),
         (
             "jax",
             "unidev has plugins for mxnet, paddle, tensorflow, torch: run, for example, `pip "
-            "install './plugins/unidev-torch[framework]'` in unidev's repository.",
+            "install . './plugins/unidev-torch[framework]'` in unidev's repository.",
         ),
     ],
 )

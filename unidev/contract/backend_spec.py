@@ -114,7 +114,16 @@ class BackendSpec:
     """Environment variables with which several processes share a GPU.
 
     For a framework that otherwise takes nearly all of its memory at once. The conformance suite
-    sets them for its processes, unless the user has set them.
+    sets them for its processes, unless the user has set them; `unidev doctor` recommends them.
+    """
+    sharing_page: str | None = None
+    """The framework's page about ``sharing``, for readers of `unidev doctor`."""
+    title: str | None = None
+    """The framework's name for readers, such as ``PyTorch``; None: ``framework``."""
+    library: str | None = None
+    """How the name of a shared library of the framework's begins, such as ``libtorch``.
+
+    By it, `unidev doctor` recognises the framework in another process that holds a GPU's memory.
     """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""

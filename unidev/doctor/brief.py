@@ -18,6 +18,8 @@ from unidev.hardware.facts import NO_ANSWER
 from unidev.hardware.late_changes import changes
 from unidev.hardware.machine import read_machine, relevant
 from unidev.hardware.processes import this_process
+from unidev.registry.discovery import backend_specs
+from unidev.registry.known_frameworks import KnownFramework, with_described
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
@@ -51,7 +53,12 @@ def _first(backend: Backend) -> Finding | None:
     machine = replace(_machine(), environment=relevant(os.environ))
     if machine.driver("cuda").state == NO_ANSWER:
         return None  # left to the doctor, which waits longer for an answer
-    case = Case(machine, (_as_installed(backend),), replace(this_process(), changes=changes()))
+    case = Case(
+        machine,
+        (_as_installed(backend),),
+        replace(this_process(), changes=changes()),
+        with_described(map(KnownFramework.of, backend_specs().values())),
+    )
     return next(iter(diagnose(case)), None)
 
 

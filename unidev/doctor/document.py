@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.doctor.facts import Case, Finding, Framework
+    from unidev.hardware.facts import Driver, Gpu, GpuProcess
 
 SCHEMA = 2
 """Raised when a field is removed or changes its meaning, not when one is added."""
@@ -75,9 +76,29 @@ def _machine(case: Case) -> dict[str, Any]:
         "device_files": [
             {"path": each.path, "accessible": each.is_accessible} for each in machine.device_files
         ],
-        "drivers": [_listed(dataclasses.asdict(each)) for each in machine.drivers],
+        "drivers": [_driver(case, each) for each in machine.drivers],
         "environment": dict(machine.environment),
     }
+
+
+def _driver(case: Case, driver: Driver) -> dict[str, Any]:
+    gpus = [_gpu(case, each) for each in driver.gpus]
+    return {**_listed(dataclasses.asdict(driver)), "gpus": gpus}
+
+
+def _gpu(case: Case, gpu: Gpu) -> dict[str, Any]:
+    return {
+        **dataclasses.asdict(gpu),
+        "processes": [_process(case, each) for each in gpu.processes],
+        "parts": [_gpu(case, each) for each in gpu.parts],
+    }
+
+
+def _process(case: Case, process: GpuProcess) -> dict[str, Any]:
+    """Its frameworks, in place of its libraries: there are hundreds of those."""
+    found = dataclasses.asdict(process)
+    del found["libraries"]
+    return {**found, "frameworks": [each.title for each in case.frameworks_in(process)]}
 
 
 def _listed(value: Any) -> Any:

@@ -12,6 +12,7 @@ from unidev.hardware.late_changes import changes
 from unidev.hardware.machine import read_machine
 from unidev.hardware.processes import this_process
 from unidev.registry.discovery import EMBEDDED, plugin_points
+from unidev.registry.known_frameworks import KnownFramework, with_described
 from unidev.registry.queries import ask_plugins
 from unidev.registry.simulation import DETAILS, VARIABLE
 
@@ -42,7 +43,7 @@ def examine(
     """
     # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
     with driver_process() as driver:
-        frameworks = ask_frameworks(backend, timeout_s, stop)
+        frameworks, known = ask_frameworks(backend, timeout_s, stop)
         if backend is not None and not frameworks and not stop:
             there = ", ".join(sorted(point.name for point in plugin_points()))
             raise UnknownBackendError(
@@ -54,21 +55,23 @@ def examine(
         read_machine(environment, nvidia=nvidia),
         frameworks,
         replace(this_process(), changes=changes()),
+        known,
     )
 
 
 def ask_frameworks(
     backend: str | None, timeout_s: float, stop: Interruption
-) -> tuple[Framework, ...]:
+) -> tuple[tuple[Framework, ...], tuple[KnownFramework, ...]]:
     """Every framework that is installed with its plugin, or only that of ``backend``.
 
-    NumPy, which has no GPUs, is included only by name.
+    NumPy, which has no GPUs, is included only by name. Then the frameworks that are known, also by
+    plugins whose framework is not installed.
     """
     answers = ask_plugins("installation", _points(backend), timeout_s, stop, _REAL)
     found = [to_framework(each) for each in answers if each["state"] not in _LEFT_OUT]
-    if backend is None:
-        return tuple(found)
-    return tuple(each for each in found if each.backend == backend)
+    wanted = tuple(each for each in found if backend in (None, each.backend))
+    described = [each["known"] for each in answers if each.get("known") is not None]
+    return wanted, with_described(KnownFramework(**each) for each in described)
 
 
 def _points(backend: str | None) -> list[EntryPoint]:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import WORKS, Process
 from unidev.hardware.visible import SUBSET, hidden
+from unidev.registry.known_frameworks import KNOWN
 
 if TYPE_CHECKING:
     from unidev.contract.installation import Build
-    from unidev.hardware.facts import Machine
+    from unidev.hardware.facts import GpuProcess, Machine
     from unidev.hardware.visible import Hiding
+    from unidev.registry.known_frameworks import KnownFramework
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,17 @@ class Case:
     machine: Machine
     frameworks: tuple[Framework, ...] = ()
     process: Process = Process()  # noqa: RUF009  frozen
+    known: tuple[KnownFramework, ...] = KNOWN
+    """The frameworks that are recognised in other processes."""
+
+    def frameworks_in(self, process: GpuProcess) -> tuple[KnownFramework, ...]:
+        """The frameworks whose libraries a process has loaded."""
+        return tuple(
+            each
+            for each in self.known
+            if each.library is not None
+            and any(name.startswith(each.library) for name in process.libraries)
+        )
 
     def accelerator_of(self, framework: Framework) -> str | None:
         """Which of the machine's GPUs the framework should see.

@@ -10,6 +10,7 @@ from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import lacks_hardware
 from unidev.doctor.remedies import install_driver, install_wheel, major
 from unidev.hardware.facts import MAKERS, WORKS
+from unidev.registry.known_frameworks import OUR_PLUGINS, install_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,10 +53,15 @@ def _none(case: Case) -> Finding:
         "no-framework",
         "No framework with GPU support is installed with its plugin.",
         ("only NumPy is installed",),
-        (Remedy("Install one with its plugin, from unidev's repository.",
-                "pip install . './plugins/unidev-torch[framework]'"),),
+        (
+            Remedy(
+                "Install one with its plugin, from unidev's repository "
+                f"({', '.join(OUR_PLUGINS)}).",
+                install_command(),
+            ),
+        ),
         is_blocking=is_blocking,
-    )  # fmt: skip
+    )
 
 
 def _broken(framework: Framework) -> Finding:

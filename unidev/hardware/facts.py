@@ -67,8 +67,8 @@ class GpuProcess:
     name: str | None = None
     """The program's name, without arguments; None: the process belongs to another user."""
     used_bytes: int | None = None
-    frameworks: tuple[str, ...] = ()
-    """Frameworks whose libraries it has loaded, as far as this user may see them."""
+    libraries: tuple[str, ...] = ()
+    """File names of the shared libraries that it has loaded, as far as this user may see them."""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     DescribeProcess = Callable[[int], tuple[str | None, tuple[str, ...]]]
-    """Returns the name of a process, and the frameworks that it has loaded."""
+    """Returns the name of a process, and the shared libraries that it has loaded."""
 
 WAIT_S = 10.0
 """After which a driver does not answer."""
@@ -204,8 +204,8 @@ def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[Gp
     found = _or_none(nvml, partial(nvml.nvmlDeviceGetComputeRunningProcesses, handle))
     for each in found or ():
         # Not the driver's name for it: that may contain a path or arguments, or be another user's.
-        name, frameworks = describe(each.pid)
-        yield GpuProcess(each.pid, name, each.usedGpuMemory, frameworks)
+        name, libraries = describe(each.pid)
+        yield GpuProcess(each.pid, name, each.usedGpuMemory, libraries)
 
 
 def instances(nvml: Any, handle: Any) -> Iterator[Any]:

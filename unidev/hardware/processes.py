@@ -19,15 +19,6 @@ if TYPE_CHECKING:
 
     import psutil
 
-_LIBRARIES = {
-    "libtorch": "PyTorch",
-    "libtensorflow": "TensorFlow",
-    "libpaddle": "PaddlePaddle",
-    "libmxnet": "MXNet",
-    "xla_cuda": "JAX",
-}
-"""The library by which a framework is recognised in another process."""
-
 _OPEN_ONCE_INITIALISED = ("/dev/nvidia-uvm", "/dev/kfd", "/dev/dxg")
 """CUDA and ROCm open these on initialisation; listing GPUs through the driver does not."""
 
@@ -47,7 +38,7 @@ def this_process() -> Process:
 
 
 def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
-    """The name of a process, if it is this user's, and the frameworks that it has loaded.
+    """The name of a process, if it is this user's, and its shared libraries by file name.
 
     Without psutil, neither is known.
     """
@@ -58,7 +49,7 @@ def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
         if _is_own(process):
-            return _name(process), _frameworks(pid)
+            return _name(process), _libraries(pid)
     return None, ()
 
 
@@ -117,13 +108,14 @@ def _pids() -> list[int]:
     return []
 
 
-def _frameworks(pid: int) -> tuple[str, ...]:
+def _libraries(pid: int) -> tuple[str, ...]:
     # psutil's memory_maps() sums every page, which takes seconds for a process with a framework.
     try:
         maps = (_proc() / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
     except OSError:  # it has ended, or the system has no /proc
         return ()
-    return tuple(framework for sign, framework in _LIBRARIES.items() if sign in maps)
+    files = {line.rpartition("/")[2] for line in maps.splitlines() if "/" in line}
+    return tuple(sorted(name for name in files if ".so" in name))
 
 
 def environment_at_start() -> dict[str, str]:

@@ -28,6 +28,7 @@ def unidev_register_backend() -> BackendSpec:
         name="numpy",
         contract_version=2,
         framework="numpy",
+        title="NumPy",
         install="pip install numpy",
         load="unidev.numpy_backend.backend:NumpyBackend",
         simulator=NumpySimulator,

@@ -21,6 +21,7 @@ from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec
 from unidev.contract.launcher import LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
+from unidev.registry.known_frameworks import OUR_PLUGINS, install_command
 from unidev.support.forking import fork_safe_lock
 from unidev.support.modules import is_being_imported
 from unidev.support.wording import shown
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 GROUP = "unidev"
 EMBEDDED = "numpy"
-OURS = ("mxnet", "paddle", "tensorflow", "torch")
-"""The plugins of unidev's own repository."""
 _HOOK = "unidev_register_backend"
 _LAUNCHER_HOOK = "unidev_register_launcher"
 
@@ -157,16 +156,17 @@ def _not_found(name: str, there: list[str]) -> str:
             message += (
                 f" The plugin {plugin.source} is broken: {plugin.failure}. {_remedy(plugin)}."
             )
-    meant = get_close_matches(str(name).lower(), [*there, *OURS], 1)
+    meant = get_close_matches(str(name).lower(), [*there, *OUR_PLUGINS], 1)
     if meant and meant[0] in there:
         return f"{message} Did you mean {meant[0]!r}?"
-    if meant:
-        ours, needed = meant[0], "Each framework needs its own plugin: run"
-    else:
-        ours, needed = "torch", f"unidev has plugins for {', '.join(OURS)}: run, for example,"
+    needed = (
+        "Each framework needs its own plugin: run"
+        if meant
+        else f"unidev has plugins for {', '.join(OUR_PLUGINS)}: run, for example,"
+    )
     return (
-        f"{message} {needed} `pip install './plugins/unidev-{ours}[framework]'` in unidev's "
-        "repository. `unidev info` lists what is installed."
+        f"{message} {needed} `{install_command(*meant)}` in unidev's repository. `unidev info` "
+        "lists what is installed."
     )
 
 
@@ -247,6 +247,12 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
             raise PluginError(
                 f"{source}: the {field} of its spec is {shown(value)}, which is not a valid name "
                 "(letters, digits and underscores; for a framework, its top-level module)."
+            )
+    for field in ("title", "library", "sharing_page"):
+        if not isinstance(getattr(spec, field), str | None):
+            raise PluginError(
+                f"{source}: `{field}` of its spec is {shown(getattr(spec, field))}: it must be a "
+                "string, or None."
             )
     if spec.tested_until is not None and not _is_version(spec.tested_until):
         raise PluginError(

@@ -19,6 +19,7 @@ from unidev.contract.backend import Unsupported
 from unidev.errors import UnidevError
 from unidev.registry.description import capabilities, device_entries
 from unidev.registry.discovery import Plugin, backend_spec, find_plugins
+from unidev.registry.known_frameworks import KnownFramework
 from unidev.registry.selection import active_backend, backend_choice, set_backend
 from unidev.registry.versions import framework_version
 from unidev.support.atomic_file import write_whole
@@ -54,12 +55,14 @@ def ask_plugin(source: str) -> Answer:
 
 
 def ask_installation(source: str) -> Answer:
-    """The build of one plugin's framework, and the number of GPUs that it can use."""
-    return _asked(source, _ask_installation)
+    """The build of one plugin's framework, the GPUs that it can use, and its spec's words."""
+    answer = _asked(source, _ask_installation)
+    spec = _found(source).spec
+    return {**answer, "known": None if spec is None else KnownFramework.of(spec)._asdict()}
 
 
 def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
-    plugin = next(each for each in find_plugins() if each.source == source)
+    plugin = _found(source)
     answer = _plugin(plugin)
     if plugin.spec is not None:
         try:
@@ -70,6 +73,10 @@ def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
             )
             answer |= {"state": "fails", "problem": problem, "traceback": traceback.format_exc()}
     return answer
+
+
+def _found(source: str) -> Plugin:
+    return next(each for each in find_plugins() if each.source == source)
 
 
 def _plugin(plugin: Plugin) -> Answer:

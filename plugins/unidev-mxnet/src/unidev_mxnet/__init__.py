@@ -36,6 +36,8 @@ def unidev_register_backend() -> BackendSpec:
         name="mxnet",
         contract_version=2,
         framework="mxnet",
+        title="MXNet",
+        library="libmxnet",
         tested_until="1.9",
         install="pip install './plugins/unidev-mxnet[framework]'",
         load=load_backend,

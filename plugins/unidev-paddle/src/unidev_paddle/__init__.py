@@ -10,6 +10,8 @@ def unidev_register_backend() -> BackendSpec:
         name="paddle",
         contract_version=2,
         framework="paddle",
+        title="PaddlePaddle",
+        library="libpaddle",
         tested_until="3.3",
         install="pip install './plugins/unidev-paddle[framework]'",
         load="unidev_paddle.backend:PaddleBackend",

@@ -10,6 +10,8 @@ def unidev_register_backend() -> BackendSpec:
         name="torch",
         contract_version=2,
         framework="torch",
+        title="PyTorch",
+        library="libtorch",
         tested_until="2.14",
         install="pip install torch",
         load="unidev_torch.backend:TorchBackend",
