@@ -56,6 +56,34 @@ def python_floats_stay_float64(backend: Any) -> None:
     replace_value(python_data, "_NARROW", {})
 
 
+@mutant("create.from_a_list")
+def ints_are_wider_than_the_default(backend: Any) -> None:
+    """Lists of ints become int64 where the framework's ints are int32: JAX's with a warning."""
+    from unidev.tensors import python_data
+
+    made = python_data._from_python
+    replace_value(backend, "default_integer", "int32")
+
+    @replace(python_data)
+    def _from_python(data: Any, dtype: Any, integer: str) -> Any:
+        return made(data, dtype, "int64")
+
+
+@mutant("create.from_a_list", "errors.dtypes_of_devices", result="pass")
+def ints_are_narrow(backend: Any) -> None:
+    """Nothing is broken: Python's ints are int32, as of JAX without its switch for 64 bits."""
+    replace_value(backend, "default_integer", "int32")
+
+
+@mutant("create.dtype_spellings")
+def only_own_dtypes_are_parsed(backend: Any) -> None:
+    """NumPy's types are refused as dtypes: ``torch.zeros(3, dtype=numpy.float32)``."""
+
+    @replace(backend)
+    def parse_dtype(self: Any, spec: Any) -> Any:
+        return next((own for own in self.dtypes.values() if spec is own), None)
+
+
 @mutant("create.each_dtype_on_each_device")
 def float16_made_as_float32(backend: Any) -> None:
     """A dtype that was asked for is replaced by one that the device has: MPS's float64."""

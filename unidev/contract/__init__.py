@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.hardware.cards import card_bytes
     from unidev.hardware.cuda import driver_cuda_version, has_one_instance
+    from unidev.hardware.machine import visible_gpus
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.wording import kind_of
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
         "kind_of",
         "part",
         "unsupported",
+        "visible_gpus",
         "with_own_order",
         "without_rows",
     ]  # fmt: skip
@@ -159,6 +161,7 @@ _NAMES = {
     "contract.training_probe": "AutogradProbe ModelProbe",
     "hardware.cards": "card_bytes",
     "hardware.cuda": "driver_cuda_version has_one_instance",
+    "hardware.machine": "visible_gpus",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
     "support.wording": "kind_of",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract.abilities import Abilities
 from unidev.contract.device import Device
+from unidev.contract.dtypes import parsed
 from unidev.contract.memory import Extent, Memory
 from unidev.contract.optional import Unsupported, part, unsupported
 from unidev.errors import UnsupportedOperation
@@ -86,6 +87,12 @@ class Backend(Abilities, ABC):
     after its ``__module__`` and ``__qualname__``. Subclasses are covered. The values are the two
     functions of ``register_container``; or None for an object that holds nothing but its attributes
     and items, which is rebuilt of these without ``__init__``.
+    """
+    default_integer: str = "int64"
+    """The dtype, by name, of Python's ints where the user gives none.
+
+    ``array([1, 2])``, ``full(3, 7)``, ``arange(3)``. A framework with a switch for 64 bits may make
+    this a property: int32 where the switch is off. An int that does not fit is an error.
     """
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
@@ -205,6 +212,16 @@ class Backend(Abilities, ABC):
         ``UnsupportedDtypeError``. May start the framework's runtime.
         """
         return self.dtypes.keys()
+
+    def parse_dtype(self, spec: object) -> Dtype | None:
+        """The framework's dtype that ``spec`` specifies, or None if it specifies none of them.
+
+        ``spec`` is anything but a name in ``dtypes``. By default, NumPy's dtypes and scalar types
+        stand for those of their names, and an object of the class of the framework's own dtypes
+        for itself, also if ``dtypes`` lacks it. Override it where the framework's dtypes have
+        another spelling, too: JAX's ``jnp.float32`` is neither a class nor a dtype.
+        """
+        return parsed(spec, self.dtypes)
 
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
         """A tensor of zeros, made on the device, without a transfer."""

@@ -65,16 +65,26 @@ def native_dtype(spec: object, backend: Backend) -> Any:
         UnsupportedDtypeError: the framework does not have it; lists those it has.
     """
     table = backend.dtypes
+    found = table.get(spec) if isinstance(spec, str) else None
+    if found is None:
+        found = backend.parse_dtype(spec)
+    if found is None:
+        raise UnsupportedDtypeError(
+            f"the {backend.name} backend has no dtype {shown(spec)}; it has {', '.join(table)}."
+        )
+    return found
+
+
+def parsed(spec: object, table: Mapping[str, Any]) -> Any | None:
+    """The dtype of ``table`` that ``spec`` names, or ``spec`` if it is one of that kind, or None.
+
+    Of that kind, but not in the table: one that NumPy does not have, such as a float8.
+    """
     name = spec if isinstance(spec, str) else _numpy_name(spec)
     if name is not None and name in table:
         return table[name]
-    if any(type(spec) is type(own) and spec == own for own in table.values()):
-        return spec
-    if name is None and any(type(spec) is type(own) for own in table.values()):
-        return spec  # one of the framework's own that has no NumPy name
-    raise UnsupportedDtypeError(
-        f"the {backend.name} backend has no dtype {shown(spec)}; it has {', '.join(table)}."
-    )
+    alike = [own for own in table.values() if type(spec) is type(own)]
+    return spec if alike and (name is None or spec in alike) else None
 
 
 def portable_name(dtype: Any, backend: Backend) -> str | None:

@@ -70,6 +70,13 @@ class Probe(ABC):
         """
         return {}
 
+    def dtype_spellings(self) -> Mapping[str, Sequence[object]]:
+        """Further spellings of dtypes, by name, besides those in ``Backend.dtypes``: JAX's types.
+
+        Where there are some, ``Backend.parse_dtype`` reads them.
+        """
+        return {}
+
     @abstractmethod
     def global_state(self) -> Mapping[str, object]:
         """The framework's defaults (device, dtype, RNG state, placement policy), comparable."""

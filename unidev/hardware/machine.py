@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import platform
 import re
@@ -9,8 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.hardware.facts import FAILS, VENDORS, WORKS, DeviceFile, Driver, Gpu, Machine, PciDevice
-from unidev.hardware.nvml import WAIT_S, ask_in_time, ask_nvml, import_nvml
+from unidev.hardware.nvml import (
+    WAIT_S,
+    ask_driver,
+    ask_in_time,
+    ask_nvml,
+    import_nvml,
+    named_gpus,
+)
 from unidev.hardware.processes import describe_process
+from unidev.hardware.visible import visible_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,6 +66,47 @@ def read_machine(
         drivers=(nvidia, *_other_drivers(root, on_bus, system)),
         environment=relevant(environment),
     )
+
+
+def visible_gpus(accelerator: str) -> int | None:
+    """The number of ``cuda`` or ``rocm`` GPUs that this process may use, by their driver alone.
+
+    For ``Backend.device_count`` of a framework that would start its runtime to count them, after
+    which a forked process hangs. No context is made, no runtime started: CUDA's GPUs are counted by
+    nvidia-ml-py, or else by the driver's files, ROCm's by its kernel driver's. The environment
+    (``CUDA_VISIBLE_DEVICES`` and the like) is read at each call as CUDA and ROCm read it once; the
+    driver answers once in a process. A divided GPU (MIG) leaves one.
+
+    Returns None if it is unknown: another accelerator, a driver that fails, Windows without
+    nvidia-ml-py.
+    """
+    found = _driver_counts(accelerator)
+    return None if found is None else visible_count(os.environ, accelerator, *found)
+
+
+@functools.cache
+def _driver_counts(accelerator: str) -> tuple[list[Gpu], int] | None:
+    """The GPUs that the driver describes, and how many more it counts."""
+    if accelerator == "rocm":
+        return list(_amd(_ROOT).gpus), 0
+    if accelerator != "cuda":
+        return None
+    by_nvml = ask_driver(named_gpus)
+    return _nvidia_files(_ROOT, platform.system()) if by_nvml is None else by_nvml
+
+
+def _nvidia_files(root: Path, system: str) -> tuple[list[Gpu], int] | None:
+    """As the driver's files show them: one folder a GPU, in the order of the bus."""
+    if system == "Darwin":
+        return [], 0
+    folders = sorted((root / "proc/driver/nvidia/gpus").glob("*"))
+    if not folders and (system != "Linux" or (root / "dev/dxg").exists()):
+        return None  # Windows, also under WSL, has no such files
+    gpus = []
+    for index, folder in enumerate(folders):
+        found = re.search(r"^GPU UUID:\s*(GPU-\S+)", _read(folder / "information"), re.MULTILINE)
+        gpus.append(Gpu("cuda", index, folder.name, found and found[1]))
+    return gpus, 0
 
 
 def relevant(environment: Mapping[str, str]) -> dict[str, str]:

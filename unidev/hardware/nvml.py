@@ -183,7 +183,19 @@ def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu:
     return _with_memory(nvml, handle, replace(whole, parts=parts), describe)
 
 
-def _named(nvml: Any, handle: Any, index: int, architecture: str) -> Gpu:
+def named_gpus(nvml: Any) -> tuple[list[Gpu], int]:
+    """The GPUs with their UUIDs and their instances (MIG), and how many are not described."""
+    found: list[Gpu] = []
+    count = nvml.nvmlDeviceGetCount()
+    for index in range(min(count, MOST_GPUS)):
+        with contextlib.suppress(nvml.NVMLError):  # of a lost card, which hides no other
+            handle = nvml.nvmlDeviceGetHandleByIndex(index)
+            parts = tuple(_named(nvml, part, index, None) for part in instances(nvml, handle))
+            found.append(replace(_named(nvml, handle, index, None), parts=parts))
+    return found, count - len(found)
+
+
+def _named(nvml: Any, handle: Any, index: int, architecture: str | None) -> Gpu:
     name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
     return Gpu("cuda", index, text(name), text(uuid), architecture)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from unidev.hardware.facts import Gpu
 
@@ -69,11 +69,43 @@ def hidden(
     ``gpus`` is None if the GPUs are unknown: then only a variable that hides all can be detected.
     ``unreadable`` are the indexes of those that the driver counts but does not describe.
     """
-    found: list[Hiding] = []
+    found = [
+        hiding
+        for hiding, _ in _read(environment, accelerator, gpus, len(unreadable))
+        if hiding is not None
+    ]
+    return next((each for each in found if each.how != SUBSET), next(iter(reversed(found)), None))
+
+
+def visible_count(
+    environment: Mapping[str, str], accelerator: str, gpus: Sequence[Gpu], unreadable: int
+) -> int:
+    """The number of GPUs that the variables leave visible, as CUDA or ROCm counts them.
+
+    ``gpus`` are those that the driver describes; it counts ``unreadable`` more. If one of those
+    left is divided (MIG), the number is 1: a process sees one instance at most, and then no card.
+    """
+    divided: set[int | None] = {gpu.index for gpu in gpus if gpu.parts}
+    left: list[int | None] = list(range(len(gpus) + unreadable))
+    for _, left in _read(environment, accelerator, gpus, unreadable):  # noqa: B007  the last counts
+        pass
+    return 1 if None in left or divided.intersection(left) else len(left)
+
+
+def _read(
+    environment: Mapping[str, str],
+    accelerator: str,
+    gpus: Sequence[Gpu] | None,
+    unreadable: int,
+) -> Iterator[tuple[Hiding | None, list[int | None]]]:
+    """The hiding by each variable that applies, or None, and the indexes that it chooses.
+
+    None among the indexes stands for an instance (MIG).
+    """
     there = None if gpus is None else {gpu.index: gpu for gpu in gpus}
-    count = None if gpus is None else len(gpus) + len(unreadable)
+    count = None if gpus is None else len(gpus) + unreadable
     for variable in applied(environment, accelerator):
-        value = environment[variable]
+        value, chosen = environment[variable], list[int | None]()
         if variable == "ONEAPI_DEVICE_SELECTOR":
             hiding = _selector(variable, value)
         elif variable == "ZE_AFFINITY_MASK" and not value.strip():
@@ -84,8 +116,7 @@ def hidden(
                 # ROCR's variable comes first; HIP's counts among those that it leaves.
                 there = {new: there[old] for new, old in enumerate(chosen) if old in there}
                 count = len(chosen)
-        found += [] if hiding is None else [hiding]
-    return next((each for each in found if each.how != SUBSET), next(iter(reversed(found)), None))
+        yield hiding, chosen
 
 
 def restriction(environment: Mapping[str, str], first: int, count: int) -> dict[str, str]:
@@ -116,7 +147,7 @@ def applied(environment: Mapping[str, str], accelerator: str) -> list[str]:
 
 def _listed(
     variable: str, value: str, gpus: Mapping[int, Gpu] | None, count: int | None
-) -> tuple[Hiding | None, list[int]]:
+) -> tuple[Hiding | None, list[int | None]]:
     """The hiding by a list of indexes or UUIDs, or None; and the indexes that it chooses.
 
     Reading stops at the first invalid entry. A GPU that is listed twice hides all, as PyTorch reads
@@ -127,7 +158,7 @@ def _listed(
     twice = _twice(entries) if repeats_hide else None
     if twice is not None:
         return Hiding(variable, value, REPEATED, twice), []
-    chosen: list[int] = []
+    chosen: list[int | None] = []
     stop: Hiding | None = None
     for place, entry in enumerate(entries):
         problem = _problem(entry, gpus, count)
@@ -135,9 +166,9 @@ def _listed(
             stop = Hiding(variable, value, problem, entry, place)
             break
         index = _index(entry, gpus)
-        if index in chosen and repeats_hide:  # two abbreviations of one UUID
+        if index is not None and index in chosen and repeats_hide:  # two abbreviations of one UUID
             return Hiding(variable, value, REPEATED, entry), []
-        chosen += [] if index is None or index in chosen else [index]
+        chosen += [] if index in chosen else [index]
     if stop is not None or gpus is None or count is None:
         return stop, chosen
     is_divided = any(gpu.mig_uuids for gpu in gpus.values())  # a process gets one part at most

@@ -44,7 +44,8 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
         data: a number, nested lists or tuples of numbers, a NumPy array, or a tensor of the
             framework.
         dtype: a portable name, a NumPy dtype or the framework's own. By default, Python floats
-            become float32, ints int64 and bools bool; arrays and tensors keep their dtype.
+            become float32, ints int64 (or what ``Backend.default_integer`` names) and bools bool;
+            arrays and tensors keep their dtype.
         device: where to put it; by default the innermost ``with device:``, else ``cpu:0``.
 
     Blocks until the values have arrived. To a dtype that might not hold them, the values of a
@@ -74,7 +75,8 @@ def array_of_data(operation: str, data: object, dtype: object, device: DeviceLik
     target = default_device(device)
     backend = loaded_backends[target.backend]
     wanted = None if dtype is None else native_dtype(dtype, backend)
-    values = _on_host(data, None if wanted is None else portable_name(wanted, backend))
+    name = None if wanted is None else portable_name(wanted, backend)
+    values = _on_host(data, name, backend.default_integer)
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
     return _uploaded(operation, values, wanted, target, backend)
@@ -94,7 +96,7 @@ def uploader(operation: str, target: Device) -> Callable[[np.ndarray[Any, Any]],
     def upload(array: np.ndarray[Any, Any]) -> Any:
         wanted = dtypes.get(array.dtype)
         if wanted is None or type(array) is not np.ndarray:
-            values = _on_host(array, None)
+            values = _on_host(array, None, backend.default_integer)
             wanted = native_dtype(values.dtype, backend)
             if values is array:
                 dtypes[array.dtype] = wanted
@@ -104,9 +106,9 @@ def uploader(operation: str, target: Device) -> Callable[[np.ndarray[Any, Any]],
     return upload
 
 
-def _on_host(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
+def _on_host(data: object, dtype: str | None, integer: str) -> np.ndarray[Any, Any]:
     try:
-        return as_numpy(data, dtype)
+        return as_numpy(data, dtype, integer)
     except MemoryError as error:
         raise framework_error(error, "NumPy", "reading the data on the host") from error
 
@@ -142,14 +144,16 @@ def full(
 ) -> Any:
     """A tensor filled with one number, made on the device, without a transfer.
 
-    By default, ``dtype`` follows the number: float32, int64, bool or complex64.
+    By default, ``dtype`` follows the number, as of ``array``: float32, int64, bool or complex64.
 
     Raises:
         InvalidDataError: ``value`` is not a number, or one that the dtype cannot hold.
     """
     target = default_device(device)
     backend = load_backend(target.backend)
-    wanted = native_dtype(default_dtype(value) if dtype is None else dtype, backend)
+    if dtype is None:
+        dtype = default_dtype(value, backend.default_integer)
+    wanted = native_dtype(dtype, backend)
     number = checked_number(value, portable_name(wanted, backend))
     return _new("full", shape, (number,), wanted, target)
 
@@ -165,8 +169,8 @@ def arange(
 ) -> Any:  # fmt: skip
     """Evenly spaced numbers from ``start`` to ``stop`` (exclusive), ``step`` apart.
 
-    With one argument, from 0 to it. int64 if all three are ints, else float32. Made on the host,
-    then moved to the device.
+    With one argument, from 0 to it. If all three are ints, so are the numbers, as of ``array``;
+    else float32. Made on the host, then moved to the device.
 
     Raises:
         InvalidDataError: an argument is not a real number, ``step`` is 0, or the dtype cannot hold
@@ -189,8 +193,11 @@ def arange(
         raise framework_error(error, "the host", f"making arange{shown(given)}") from error
     except (ValueError, OverflowError) as error:
         raise InvalidDataError(f"arange{shown(given)} cannot be made: {error}") from error
-    narrow = "int64" if is_int else "float32"
-    return array_of_data("arange", values, narrow if dtype is None else dtype, device)
+    if dtype is None:
+        target = default_device(device)
+        dtype = loaded_backends[target.backend].default_integer if is_int else "float32"
+        device = target
+    return array_of_data("arange", values, dtype, device)
 
 
 def _whole_numbers(counted: range) -> np.ndarray[Any, Any]:

@@ -23,11 +23,11 @@ _DEEPEST = 64
 """NumPy's largest number of dimensions."""
 
 
-def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
+def as_numpy(data: object, dtype: str | None, integer: str = "int64") -> np.ndarray[Any, Any]:
     """``data`` as an array in native byte order; shares memory with ``data`` if that is an array.
 
     ``dtype`` is the name of the final dtype, if known: lists are then read with it, so that no
-    precision is lost.
+    precision is lost. ``integer`` is the name of the one that Python's ints have otherwise.
 
     Raises:
         NotATensorError: ``data`` contains something other than numbers.
@@ -43,7 +43,7 @@ def as_numpy(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
         values = values.astype(values.dtype.newbyteorder("="), copy=False)
         check_fits(values, dtype)
         return values
-    return _from_python(data, dtype)
+    return _from_python(data, dtype, integer)
 
 
 def refuse_masked(data: object) -> None:
@@ -60,8 +60,8 @@ def _refuse_masked_type(cls: type) -> None:
         )
 
 
-def default_dtype(value: object) -> str:
-    """The dtype of one number: float32, int64, bool or complex64; a NumPy scalar keeps its own.
+def default_dtype(value: object, integer: str = "int64") -> str:
+    """The dtype of one number: float32, ``integer``, bool or complex64; a NumPy scalar's own.
 
     Raises:
         InvalidDataError: ``value`` is not a number.
@@ -70,7 +70,7 @@ def default_dtype(value: object) -> str:
 
     if isinstance(value, np.generic) and value.dtype.kind in "biufc":
         return str(value.dtype.name)
-    for cls, name in zip(_NUMBERS, ("bool", "int64", "float32", "complex64"), strict=True):
+    for cls, name in zip(_NUMBERS, ("bool", integer, "float32", "complex64"), strict=True):
         if isinstance(value, cls):
             return name
     raise InvalidDataError(f"a number is needed, not {shown(value)} of type {kind_of(value)}.")
@@ -137,7 +137,7 @@ def _range(dtype: str) -> tuple[str, float, float]:
     return kind, -largest, largest
 
 
-def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
+def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[Any, Any]:
     import numpy as np
 
     types = _types_in(data)
@@ -146,7 +146,7 @@ def _from_python(data: object, dtype: str | None) -> np.ndarray[Any, Any]:
     _check_types(types)
     is_int = int in types and types <= {bool, int}
     if dtype is None and is_int:
-        dtype = "int64"  # by default, NumPy makes larger ones uint64 or float64
+        dtype = integer  # by default, NumPy makes larger ones uint64 or float64
     try:
         values = np.array(data)
         if dtype is None and not any(issubclass(cls, (np.ndarray, np.generic)) for cls in types):

@@ -84,11 +84,12 @@ def test_from_another_tensor(bench: Workbench, device: Device) -> None:
 
 @check(required=True, over="devices")
 def test_from_a_list(bench: Workbench, device: Device) -> None:
-    """Lists of floats become float32, of ints int64, of bools bool, and keep their shape."""
-    dtypes = bench.backend.dtypes
+    """Lists of floats become float32, of ints the default integer, of bools bool; shapes stay."""
+    dtypes, integer = bench.backend.dtypes, bench.backend.default_integer
+    largest = int(np.iinfo(integer).max)
     for data, name in (
-        ([1.5, -2.0], "float32"), ([1, 2**53 + 1], "int64"), ([True, False], "bool"),
-        ([[1.5], [2.5]], "float32"), (((1, 2), (3, 4)), "int64"), (1.5, "float32"),
+        ([1.5, -2.0], "float32"), ([1, largest], integer), ([True, False], "bool"),
+        ([[1.5], [2.5]], "float32"), (((1, 2), (3, 4)), integer), (1.5, "float32"), (7, integer),
     ):  # fmt: skip
         if name not in bench.dtypes(device):
             bench.expect(unidev.UnsupportedDtypeError, unidev.array, data, device=device)
@@ -99,6 +100,27 @@ def test_from_a_list(bench: Workbench, device: Device) -> None:
         assert x.dtype == dtypes[name], f"{where}: dtype {x.dtype}, not {name}"
         assert tuple(x.shape) == expected.shape, f"{where}: shape {tuple(x.shape)}"
         bench.oracle.check_bytes(x, expected.tobytes(), where)
+    if integer in bench.dtypes(device):
+        for name, made in {
+            "full": unidev.full(3, 7, device=device), "arange": unidev.arange(3, device=device),
+        }.items():  # fmt: skip
+            assert made.dtype == dtypes[integer], f"{name} of ints on {device}: dtype {made.dtype}"
+    bench.expect(unidev.InvalidDataError, unidev.array, [1, largest + 1], device=device)
+
+
+@check(required=True)
+def test_dtype_spellings(bench: Workbench) -> None:
+    """A dtype may be its name, NumPy's dtype or type, or a spelling of the framework's own."""
+    further = bench.probe.dtype_spellings()
+    for name in bench.dtypes(bench.cpu):
+        own = bench.backend.dtypes[name]
+        spellings = [name, own, *further.get(name, ())]
+        if samples.is_numpy_dtype(name):
+            spellings += [np.dtype(name), np.dtype(name).type]
+        for spelling in spellings:
+            made = bench.works(unidev.zeros, 3, dtype=spelling)
+            assert made.dtype == own, f"zeros of {spelling!r}: dtype {made.dtype}, not {own}"
+        bench.evidence.add("spelt", f"{name}: {', '.join(map(repr, spellings[1:]))}")
 
 
 @check(required=True, over="devices")
