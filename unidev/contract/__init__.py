@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.autograd import Autograd
-    from unidev.contract.backend import Backend
+    from unidev.contract.backend import Backend, Children
     from unidev.contract.backend_spec import (
         CONTRACT_VERSION,
         BackendSpec,
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         "Backend",
         "BackendSpec",
         "Build",
+        "Children",
         "Collectives",
         "CombineMoments",
         "Contained",

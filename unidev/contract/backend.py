@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
     ContainerFunctions = tuple[Callable[..., Any], Callable[..., Any]]
     """``flatten`` and ``unflatten`` of a container."""
+    Children = tuple[Mapping[str, Any], Callable[[Sequence[Any]], Any]]
+    """The children of a container by their steps in a path, and what rebuilds it of others."""
 
 __all__ = [
     "Backend",
@@ -258,6 +260,22 @@ class Backend(Abilities, ABC):
         Rounds as ``from_numpy`` does.
         """
         return self.from_numpy(self.to_numpy(x), dtype, device)
+
+    def opened(self, x: object) -> Children | None:  # noqa: ARG002
+        """The children of ``x``, one level down, if the framework's registry knows its class.
+
+        Such as the pytrees of JAX, ``torch.utils._pytree``, ``tf.nest``: what the framework itself
+        takes apart when a user hands it a container. Called only for objects whose class neither
+        unidev (dicts, dataclasses, what ``register_container`` was given) nor a backend's
+        ``containers`` knows, whichever framework's tensors they hold. None, as by default: it is no
+        container to this framework.
+
+        Returns:
+            The children by the steps that lead to them, as they are written in a path (``.x``,
+            ``['x']``, ``[0]``), in order; and a function that takes as many others in that order
+            and returns a new container of them. ``x`` is not changed.
+        """
+        return None
 
     def native_name(self, kind: str, index: int) -> str:
         """The framework's own spelling of a device, such as ``cuda:1``."""

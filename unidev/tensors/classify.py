@@ -2,7 +2,8 @@
 
 None of the object's own code runs: attributes are read by the interpreter's own descriptors, items
 by the methods of the builtin types. Properties, ``__getattr__``, ``__class__`` and ``__iter__`` of
-the object play no part.
+the object play no part. The exception is a class without visible contents that the program has
+registered with a framework: then the registered function is called.
 """
 
 from __future__ import annotations
@@ -17,8 +18,18 @@ from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 
 from unidev.calls.boundary import call
 from unidev.contract.device import Device
-from unidev.errors import InvalidDataError, NotATensorError
-from unidev.registry.loading import backend_of_model_type, backend_of_namespace, backend_of_type
+from unidev.errors import (
+    InvalidDataError,
+    NotATensorError,
+    UnidevError,
+    UnsupportedContainerError,
+)
+from unidev.registry.loading import (
+    backend_of_model_type,
+    backend_of_namespace,
+    backend_of_type,
+    loaded_backends,
+)
 from unidev.support.wording import kind_of, shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -26,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from unidev.contract.backend import Backend, Extent
+    from unidev.contract.backend import Backend, Children, Extent
 
     Step = tuple[bool, object]
     """Whether it is an attribute, and its name; or else the key or the position of an item."""
@@ -44,6 +55,8 @@ ITEMS: dict[type, Callable[[Any], Iterator[Any]]] = {
     cls: cls.__iter__ for cls in (list, tuple, set, frozenset, deque)
 }
 """The builtin types of containers whose items have no keys."""
+
+_BUILTINS = frozenset({dict, *ITEMS})
 
 _DESCRIPTORS = (GetSetDescriptorType, MemberDescriptorType)
 """The interpreter's own, of ``__dict__`` and of slots."""
@@ -214,6 +227,40 @@ def contents(x: Any, most: int | None = None) -> Iterator[tuple[Step, object]]:
             yield from _steps(False, enumerate(items(x)), most)
 
 
+def children_of(x: object) -> Children | None:
+    """The children of ``x``, and what rebuilds it, by the registry of the first loaded framework.
+
+    None if none of them knows its class.
+
+    Raises:
+        UnsupportedContainerError: what the program registered there raised.
+    """
+    for backend in tuple(loaded_backends.values()):
+        try:
+            found = backend.opened(x)
+        except UnidevError:
+            raise
+        except Exception as error:  # the functions are the program's own
+            raise not_taken_apart(x, error) from error
+        if found is not None:
+            return found
+    return None
+
+
+def not_taken_apart(x: object, error: Exception) -> UnsupportedContainerError:
+    """The error for a container whose own functions raise."""
+    return UnsupportedContainerError(
+        f"this {kind_of(x)} cannot be taken apart: {kind_of(error)}: {error}"
+    )
+
+
+def _unseen(x: object) -> Iterator[list[object]]:
+    """The children of ``x``, which has no visible contents, as a partial function has none."""
+    found = children_of(x)
+    if found is not None:
+        yield [*found[0].values()]
+
+
 def _steps(
     is_attribute: bool, items: Iterable[tuple[object, object]], most: int | None
 ) -> Iterator[tuple[Step, object]]:
@@ -252,6 +299,7 @@ def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any,
             if len(seen) == _MOST_HOLDERS:
                 return
             seen.add(id(holder))
+            before = left
             for step, value in islice(contents(holder, left), left):
                 left -= 1
                 cls = type(value)
@@ -267,12 +315,20 @@ def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any,
                     or backend.device_of(value).kind != "cpu"  # no longer data of the host's
                 ):
                     yield "".join(map(written, (*steps, step))), value, backend
+            if left == before and type(holder) not in _BUILTINS:
+                following += [(steps, children) for children in _unseen(holder)]
         level = following
 
 
 def is_model(x: object) -> bool:
     """Whether ``x`` is a model of a framework."""
     return classify(x)[0] == MODEL
+
+
+def is_optimizer(x: object) -> bool:
+    """Whether ``x`` is an optimizer that is not among its backend's models."""
+    owner = backend_of_namespace(type(x))
+    return owner is not None and issubclass(type(x), owner.optimizer_types)
 
 
 def backend_of_tensor(x: object) -> Backend:

@@ -20,7 +20,6 @@ from unidev.errors import (
     UnsupportedContainerError,
 )
 from unidev.registry.loading import (
-    backend_of_namespace,
     backend_of_type,
     backends_by_type,
     new_containers,
@@ -36,9 +35,11 @@ from unidev.tensors.classify import (
     classify,
     is_lazy,
     is_opaque,
+    is_optimizer,
     is_plain,
     model_of,
     not_a_tensor,
+    not_taken_apart,
     path_to_tensor,
 )
 from unidev.tensors.opening import (
@@ -47,6 +48,7 @@ from unidev.tensors.opening import (
     Unpacked,
     functions_of,
     has_own_to,
+    opened_by_a_framework,
     register_plugins,
 )
 
@@ -54,7 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Literal, TypeVar
 
-    from unidev.contract.backend import Backend, ContainerFunctions
+    from unidev.contract.backend import Backend
 
     T = TypeVar("T")
     Found = list[tuple[int, Any, Any]]
@@ -148,7 +150,7 @@ class Opened:
                 elif way is not None:
                     if id(leaf) in above[position]:
                         raise _circular(tree)
-                    opened[position] = Unpacked(leaf, way)
+                    opened[position] = way
             if not opened:
                 break
             self._add_frameworks(movable)
@@ -174,7 +176,7 @@ class Opened:
                 found.append((position, leaf, backend))
             elif self._is_array is not None and kind == OTHER and self._is_array(leaf):
                 found.append((position, leaf, None))
-            elif not (self._takes_optimizers and _is_optimizer(leaf)):
+            elif not (self._takes_optimizers and is_optimizer(leaf)):
                 others.append((position, leaf, kind))
         return found, others
 
@@ -182,38 +184,53 @@ class Opened:
         for backend in {backend for *_, backend in found}:
             self._frameworks.add("numpy" if backend is None else backend.spec.framework)
 
-    def _way_into(
-        self, position: int, leaf: object, kind: str
-    ) -> ContainerFunctions | Movable | None:
-        """How to open or move this leaf of this kind, if it holds a tensor.
+    def _way_into(self, position: int, leaf: object, kind: str) -> Unpacked | Movable | None:
+        """This leaf of this kind taken apart, or to be moved by itself, if it holds a tensor.
 
         None if it may pass through unchanged, beside tensors of the frameworks found so far; NumPy
         is added where the leaf is the first that holds a tensor, and that is NumPy's.
         """
         cls, is_root = type(leaf), leaf is self._tree
+        is_plain_or_lazy = is_plain(cls) or is_lazy(cls)
         if kind == MODEL or (is_root and is_plain(cls)):
             raise not_a_tensor(leaf)
+        functions, opened, looked_into = functions_of(cls), None, leaf
+        if functions is None and not is_plain_or_lazy:
+            opened = opened_by_a_framework(leaf)
+            # Its tensors may be where no attribute leads, as those of a partial function.
+            looked_into = leaf if opened is None else opened.children
+        is_known = (functions or opened) is not None
         hidden, counts_numpy = None, False
-        if not is_plain(cls) and not is_lazy(cls):
-            # Arrays beside another framework's tensors are data, as numbers are: they stay.
-            may_move = kind == CONTAINER or is_root or functions_of(cls) is not None
-            counts_numpy = "numpy" in self._frameworks or (
-                not self._frameworks and (may_move or _is_numpy_selected())
-            )
-            hidden = path_to_tensor(leaf, counts_numpy=counts_numpy)
-        must_open = kind == CONTAINER and (is_root or is_lazy(cls) or is_opaque(cls))
+        if not is_plain_or_lazy:
+            counts_numpy = self._counts_numpy(may_move=kind == CONTAINER or is_root or is_known)
+            hidden = path_to_tensor(looked_into, counts_numpy=counts_numpy)
+        must_open = is_root and opened is not None
+        if kind == CONTAINER:
+            must_open = is_root or is_lazy(cls) or is_opaque(cls)
         if hidden is None and not must_open:
             if is_root:
                 raise not_a_tensor(leaf)
             return None
-        functions = functions_of(cls)
-        if functions is not None:
-            if hidden and not self._frameworks and not path_to_tensor(leaf, counts_numpy=False):
-                self._frameworks.add("numpy")  # for the objects in this one
-            return functions
+        if is_known:
+            self._add_numpy(looked_into, hidden)
+            return opened if functions is None else Unpacked.by(functions, leaf)
         if hidden and self._own_to != "refused" and has_own_to(cls):
             return Movable(leaf, is_copied=self._own_to == "copied", counts_numpy=counts_numpy)
         raise _left_behind(leaf, self._paths_of_leaves()[position], hidden)
+
+    def _add_numpy(self, x: object, hidden: str | None) -> None:
+        """If ``x`` is the first that holds a tensor, and only NumPy's, for the objects in it."""
+        if hidden and not self._frameworks and not path_to_tensor(x, counts_numpy=False):
+            self._frameworks.add("numpy")
+
+    def _counts_numpy(self, *, may_move: bool) -> bool:
+        """Whether NumPy's arrays in an object are tensors, beside those that were found so far.
+
+        Beside another framework's tensors they are data, as numbers are: they stay.
+        """
+        return "numpy" in self._frameworks or (
+            not self._frameworks and (may_move or _is_numpy_selected())
+        )
 
     def _open(
         self, opened: dict[int, Unpacked], above: Sequence[tuple[int, ...]]
@@ -345,9 +362,7 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
     except UnidevError:
         raise
     except Exception as error:  # functions of the container and its keys can raise anything
-        raise UnsupportedContainerError(
-            f"this {kind_of(tree)} cannot be taken apart: {kind_of(error)}: {error}"
-        ) from error
+        raise not_taken_apart(tree, error) from error
 
 
 def _circular(tree: object) -> CircularContainerError:
@@ -366,15 +381,10 @@ def _is_numpy_selected() -> bool:
         return False
 
 
-def _is_optimizer(leaf: object) -> bool:
-    owner = backend_of_namespace(type(leaf))
-    return owner is not None and issubclass(type(leaf), owner.optimizer_types)
-
-
 def _left_behind(leaf: object, at: str, hidden: str | None) -> ContainerError | NotATensorError:
     """The error for an object whose tensors would not be moved."""
     where = f"{kind_of(leaf)}{f' at {at}' if at else ''}"
-    if _is_optimizer(leaf):
+    if is_optimizer(leaf):
         return NotATensorError(
             f"{where} is an optimizer: place(model, device, optimizer=optimizer) moves it along "
             "with its model."

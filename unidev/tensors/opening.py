@@ -18,6 +18,7 @@ from unidev.support.wording import kind_of, shown, type_name
 from unidev.tensors.classify import (
     ITEMS,
     attributes_of,
+    children_of,
     contents,
     extents_of,
     is_dataclass,
@@ -60,7 +61,8 @@ def register_container(
 
     Args:
         cls: exactly this class. Dataclasses, classes of attrs and pydantic, mappings, lists and
-            tuples need no registration: they are looked into where they hold a tensor.
+            tuples need no registration: they are looked into where they hold a tensor. Nor do
+            classes that are registered with a loaded framework (``torch.utils._pytree``).
         flatten: takes a container and returns ``(children, rest)``: the items that may be or hold
             tensors, and whatever else is needed to rebuild the container. It may return a third:
             for each child the step in a path that leads to it, such as ``.x`` or ``['x']``.
@@ -201,12 +203,26 @@ def _is_known(cls: type) -> bool:
 class Unpacked:
     """An object whose children are looked at in its place; registered with optree."""
 
-    __slots__ = ("_rest", "_unflatten", "children", "owner", "steps")
+    __slots__ = ("_build", "children", "owner", "steps")
 
-    def __init__(self, owner: Any, functions: ContainerFunctions) -> None:
-        flatten, self._unflatten = functions
+    def __init__(
+        self,
+        owner: Any,
+        children: Sequence[Any],
+        steps: Sequence[str],
+        build: Callable[[Sequence[Any]], Any],
+    ) -> None:
         self.owner = owner
-        self.children, self._rest, self.steps = flatten(owner)
+        self.children = children
+        self.steps = steps
+        self._build = build
+
+    @classmethod
+    def by(cls, functions: ContainerFunctions, owner: Any) -> Unpacked:
+        """``owner``, taken apart and built again by these functions."""
+        flatten, unflatten = functions
+        children, rest, steps = flatten(owner)
+        return cls(owner, children, steps, lambda new: unflatten(rest, new))
 
     def flatten(self) -> tuple[Sequence[Any], Unpacked, Sequence[str]]:
         """The children, what is needed to build the owner again, and the steps in paths."""
@@ -216,7 +232,7 @@ class Unpacked:
         """The owner with these children; itself if they are those that it has."""
         if all(new is old for new, old in zip(children, self.children, strict=True)):
             return self.owner
-        return self._unflatten(self._rest, children)
+        return self._build(children)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unpacked) and self._kind == other._kind
@@ -230,6 +246,19 @@ class Unpacked:
 
 
 _register(Unpacked, (Unpacked.flatten, Unpacked.unflatten))
+
+
+def opened_by_a_framework(x: Any) -> Unpacked | None:
+    """``x``, taken apart by the registry of the first loaded framework that knows its class.
+
+    Raises:
+        UnsupportedContainerError: as ``children_of``.
+    """
+    found = children_of(x)
+    if found is None:
+        return None
+    children, build = found
+    return Unpacked(x, [*children.values()], [*children], build)
 
 
 def _apart(x: Any) -> tuple[list[Any], Any, list[str]]:

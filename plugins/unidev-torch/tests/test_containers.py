@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.utils import _pytree
 
 import unidev
 
@@ -109,3 +110,41 @@ def test_a_path_leads_to_a_store_where_there_are_several() -> None:
     assert list(caught.value.devices) == [
         "one['x']", "two[0].stores[0]['x']", "two[0].stores[1]['x']", "named['x']",
     ]  # fmt: skip
+
+
+class Pair:
+    """A program's own class, which it has registered with PyTorch, and not with unidev."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.both = {"x": x, "y": y}
+
+
+def test_what_a_program_registered_with_torch_is_moved_and_trained() -> None:
+    nodes = _pytree.SUPPORTED_NODES
+    _pytree.register_pytree_node(
+        Pair,
+        lambda pair: ([*pair.both.values()], None),
+        lambda children, _: Pair(*children),
+    )
+    try:
+        pair = Pair(torch.ones(2), {"y": torch.zeros(3)})
+        moved = unidev.copy_to([pair], "cpu")[0]
+        assert type(moved) is Pair
+        assert moved.both["x"] is not pair.both["x"]
+        assert unidev.shares_memory(moved.both["x"], pair.both["x"]) is False
+        assert unidev.device_of(pair) is unidev.cpu()
+        _, gradients = unidev.value_and_grad(lambda pair: (2 * pair.both["x"]).sum())(pair)
+        assert type(gradients) is Pair
+        assert gradients.both["x"].tolist() == [2, 2]
+        assert gradients.both["y"]["y"].tolist() == [0, 0, 0]
+        unidev.sgd(pair, gradients, lr=0.5)
+        assert pair.both["x"].tolist() == [0, 0]
+    finally:
+        del nodes[Pair]
+
+
+def test_a_size_is_numbers_and_stays_itself() -> None:
+    size = torch.Size([2, 3])
+    assert unidev.copy_to([torch.ones(1), size], "cpu")[1] is size
+    with pytest.raises(unidev.NotATensorError):
+        unidev.copy_to(size, "cpu")

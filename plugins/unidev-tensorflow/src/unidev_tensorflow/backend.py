@@ -10,7 +10,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Backend, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_tensorflow.containers import CONTAINERS, LOADERS, batches_of
+from unidev_tensorflow.containers import CONTAINERS, LOADERS, batches_of, opened
 from unidev_tensorflow.copying import check_placed, copy_plain
 from unidev_tensorflow.deep_copy.eager import (
     DTYPES,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, BackendSpec, Device, Extent
+    from unidev.contract import Array, BackendSpec, Children, Device, Extent
 
 
 class TensorFlowBackend(Backend):
@@ -133,6 +133,10 @@ class TensorFlowBackend(Backend):
     def batch_iterator(self, batches: Iterable[Any]) -> Iterator[Any]:
         """For a dataset, one whose end is a value: as an error it may reach another thread."""
         return batches_of(batches) if isinstance(batches, LOADERS) else iter(batches)
+
+    def opened(self, x: object) -> Children | None:
+        """By the protocol of ``tf.nest``."""
+        return opened(x)
 
     def full_name(self, device: Device) -> str:
         """Such as ``/job:localhost/replica:0/task:0/device:GPU:1``; starts the runtime."""

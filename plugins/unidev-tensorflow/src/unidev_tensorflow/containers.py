@@ -15,6 +15,8 @@ from unidev.errors import UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from unidev.contract import Children
+
 LOADERS: tuple[type, ...] = (tf.data.Dataset, tf.data.Iterator)
 
 
@@ -59,6 +61,19 @@ CONTAINERS = MappingProxyType(
     dict.fromkeys((tf.TensorArray, _class_in_wrapper(tf.TensorArray)), (_apart, _together))
 )
 """By class, functions as for ``register_container``."""
+
+
+def opened(x: Any) -> Children | None:
+    """As ``Backend.opened``, by the protocol by which a class takes part in ``tf.nest``.
+
+    TensorFlow 2.21: ``tensorflow.python.util.custom_nest_protocol``. A class may have a metaclass
+    that answers to any name, so the classes' own namespaces are read.
+    """
+    if not any("__tf_flatten__" in base.__dict__ for base in type(x).__mro__):
+        return None
+    metadata, components = x.__tf_flatten__()
+    children = {f"[{number}]": component for number, component in enumerate(components)}
+    return children, lambda new: type(x).__tf_unflatten__(metadata, tuple(new))
 
 
 def batches_of(loader: Any) -> Iterator[Any]:

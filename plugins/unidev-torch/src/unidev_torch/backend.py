@@ -13,7 +13,7 @@ from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, tensors
 from unidev_torch.accelerator import TorchCopyStream
-from unidev_torch.containers import CONTAINERS
+from unidev_torch.containers import CONTAINERS, opened
 from unidev_torch.scopes import NativeScope
 from unidev_torch.simulator import cuda
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.contract import BackendSpec, CopyStream, Device
+    from unidev.contract import BackendSpec, Children, CopyStream, Device
 
 _ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 """Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
@@ -74,6 +74,10 @@ class TorchBackend(Backend):
     def dtypes_on(self, device: Device) -> Sequence[str]:
         """As torch reports it: on MPS no float64, on XPU only where the card has it."""
         return tensors.NAMES if device.kind == "cpu" else tensors.names_on(device.native)
+
+    def opened(self, x: object) -> Children | None:
+        """By ``torch.utils._pytree``."""
+        return opened(x)
 
     # -- devices ------------------------------------------------------------------------------
 

@@ -6,12 +6,14 @@ import copy
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.nn.utils.rnn import PackedSequence
+from torch.utils import _pytree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    import torch
+    from unidev.contract import Children
 
 
 def _packed_apart(packed: PackedSequence) -> tuple[tuple[Any, ...], torch.Tensor]:
@@ -67,3 +69,19 @@ CONTAINERS = MappingProxyType(
     }
 )
 """As ``Backend.containers``."""
+
+
+def opened(x: object) -> Children | None:
+    """As ``Backend.opened``, by the registry that PyTorch's own transformations use.
+
+    The module is private, and the only one by which programs and libraries register their classes
+    (torch 2.13): ``torch.export``'s and ``torch.func``'s users call ``register_pytree_node`` there.
+    """
+    node = _pytree.SUPPORTED_NODES.get(type(x))
+    if node is None or type(x) is torch.Size:  # numbers only
+        return None
+    children, context = node.flatten_fn(x)
+    steps = [f"[{number}]" for number in range(len(children))]
+    if node.flatten_with_keys_fn is not None:
+        steps = [str(key) for key, _ in node.flatten_with_keys_fn(x)[0]]
+    return dict(zip(steps, children, strict=True)), lambda new: node.unflatten_fn([*new], context)
