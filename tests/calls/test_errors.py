@@ -109,9 +109,6 @@ def test_every_error_says_in_a_line_what_it_is(cls: type) -> None:
     "said",
     [
         "CUDA out of memory. Tried to allocate 2 GiB",
-        "RESOURCE_EXHAUSTED: OOM when allocating",
-        "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4503599627370496 bytes",
-        "Check failed: Failed to allocate CPU Memory",
         "CUDA_ERROR_OUT_OF_MEMORY",
         "HIP error: hipErrorOutOfMemory",
         "CUDA error: cudaErrorMemoryAllocation",
@@ -123,7 +120,7 @@ def test_every_error_says_in_a_line_what_it_is(cls: type) -> None:
         "ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY",
     ],
 )
-def test_the_frameworks_words_for_no_memory_are_known(said) -> None:
+def test_the_vendors_words_for_no_memory_are_known(said) -> None:
     error = framework_error(RuntimeError(said), "theirs", "making a tensor")
     assert isinstance(error, unidev.OutOfDeviceMemoryError)
     assert said in str(error)
@@ -138,6 +135,8 @@ def test_the_frameworks_words_for_no_memory_are_known(said) -> None:
         "out of resource: shared memory, Required: 131072, Hardware limit: 101376",
         "Dst tensor is not initialized.",
         "Create cublas handle failed",
+        "DefaultCPUAllocator: can't allocate memory",
+        "RESOURCE_EXHAUSTED: OOM when allocating",
         "",
     ],
 )

@@ -77,6 +77,15 @@ BROKEN = {
         "does not load: ModuleNotFoundError: No module named 'no_such_package'. "
         "The installation of json may be incomplete.",
     ),
+    "a number in out-of-memory words that there is not": (
+        plugin(
+            "class Mine(NumpyBackend):\n    out_of_memory_numbers = ('all {wanted}',)\n"
+            "def load():\n    return Mine"
+        ),
+        "PluginError NoneType",
+        "out_of_memory_numbers of backend 'theirs' names wanted in braces; there are: "
+        "requested, free, total, shape, dtype.",
+    ),
     "load names a function": (
         plugin("load = 'json:loads'"),
         "PluginError NoneType",

@@ -18,13 +18,11 @@ if TYPE_CHECKING:
 _EXHAUSTED = (
     "out of memory",  # CUDA, ROCm, Metal and XPU
     "out of device memory", "out of host memory",  # Level Zero and SYCL
-    "resource exhausted",  # TensorFlow, Paddle and XLA
-    "allocate memory", "failed to allocate",  # PyTorch on the host; MXNet
     "error memory allocation",  # CUDA's and HIP's own names of that error
     "alloc failed", "resource allocation failed",  # cuBLAS, cuDNN, cuSOLVER
     "device allocation failed", "host allocation failed",  # cuDNN 9
 )  # fmt: skip
-"""Parts of the frameworks' and their libraries' messages; each backend may add its own."""
+"""Parts of the drivers' and vendors' libraries' messages; each backend adds its framework's."""
 
 
 def framework_error(

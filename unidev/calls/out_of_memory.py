@@ -8,6 +8,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.calls.driver_memory import driver_gpu, memory_of, shares_host_memory
+from unidev.contract.backend import MEMORY_NUMBERS
 from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import OutOfDeviceMemoryError, UnsupportedOperation
 from unidev.hardware.host_memory import free_and_total
@@ -23,22 +24,14 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.hardware.facts import MemoryHolder
 
-_SIZE = r"([\d.]+) ?([KMGTP]?i?B|bytes)"
-_ASKED = (
-    # PyTorch on a GPU, on the host; PaddlePaddle on a GPU, on the host; NumPy.
-    re.compile(rf"[Tt]ried to allocate {_SIZE}"),
-    re.compile(rf"Cannot allocate {_SIZE}"),
-    re.compile(r"alloc memory of (\d+)( )size"),
-    re.compile(rf"Unable to allocate {_SIZE}"),
-)
-_FREE = (re.compile(rf"of which {_SIZE} is free"), re.compile(rf"available memory is only {_SIZE}"))
-_TOTAL = (re.compile(rf"total capacity of {_SIZE}"),)
-_SHAPED = re.compile(r"OOM when allocating tensor with shape\[([\d,]*)\] and type (\w+)")
-"""TensorFlow's message."""
+_SIZE = r"\d+\.?\d* ?(?:[KMGTP]?i?B|bytes)?"
+_FORMS = dict(zip(MEMORY_NUMBERS, (_SIZE, _SIZE, _SIZE, r"[\d, ]*", r"\w+"), strict=True))
+_OF_NUMPY = ("Unable to allocate {requested}",)
+"""With any framework, arrays on the host may be what finds no memory."""
 _GPU = re.compile(r"\bGPU:? ?(\d+)\b")
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
 _OF_C = {"half": "float16", "float": "float32", "double": "float64"}
-"""TensorFlow's names of dtypes that differ from unidev's."""
+"""C's names of dtypes, which messages from C++ may have."""
 
 _MOST_HOLDERS = 3
 
@@ -70,8 +63,8 @@ def out_of_memory(
     made: tuple[tuple[int, ...], object] | None,
 ) -> OutOfDeviceMemoryError:
     """The error; ``made`` is the shape and dtype of the tensor that was being made, if any."""
-    numbers = numbers_in(message)
     loaded = loaded_backends.get(backend)
+    numbers = numbers_in(message, () if loaded is None else loaded.out_of_memory_numbers)
     where = device or _device_named(numbers, loaded)
     requested = numbers.requested_bytes
     if requested is None and made is not None and loaded is not None:
@@ -90,19 +83,35 @@ def out_of_memory(
     )
 
 
-def numbers_in(message: str) -> Numbers:
-    """The numbers in a framework's message."""
-    requested = _number(_ASKED, message)
-    shaped = _SHAPED.search(message)
-    if requested is None and shaped is not None:
-        sizes = tuple(int(size) for size in shaped[1].split(",") if size)
-        requested = _size(sizes, _OF_C.get(shaped[2], shaped[2]))
+def numbers_in(message: str, parts: Sequence[str]) -> Numbers:
+    """The numbers in a framework's message, by ``Backend.out_of_memory_numbers``."""
+    found: dict[str, str] = {}
+    for part in (*parts, *_OF_NUMPY):
+        match = _pattern(part).search(message)
+        if match is not None:
+            found = {**match.groupdict(), **found}
+    requested = _bytes(found.get("requested"))
+    if requested is None and "shape" in found:
+        dtype = found.get("dtype", "")
+        shape = tuple(int(size) for size in found["shape"].split(",") if size.strip())
+        requested = _size(shape, _OF_C.get(dtype, dtype))
     gpu = _GPU.search(message)
     return Numbers(
         requested,
-        _number(_FREE, message),
-        _number(_TOTAL, message),
+        _bytes(found.get("free")),
+        _bytes(found.get("total")),
         None if gpu is None else int(gpu[1]),
+    )
+
+
+def _pattern(part: str) -> re.Pattern[str]:
+    literals, names = (re.split("{(.*?)}", part)[start::2] for start in (0, 1))
+    forms = [f"(?P<{name}>{_FORMS[name]})" for name in names]
+    return re.compile(
+        "".join(
+            f"(?i:{re.escape(literal)}){form}"
+            for literal, form in zip(literals, [*forms, ""], strict=True)
+        )
     )
 
 
@@ -131,12 +140,13 @@ def _free_and_total(
     return numbers.free_bytes, numbers.total_bytes
 
 
-def _number(patterns: Sequence[re.Pattern[str]], message: str) -> int | None:
-    for pattern in patterns:
-        match = pattern.search(message)
-        if match is not None:
-            return int(float(match[1]) * _UNITS.get(match[2][0], 1))
-    return None
+def _bytes(text: str | None) -> int | None:
+    """``2.50 GiB``, ``3.5GB`` and ``4096``, in bytes."""
+    if text is None:
+        return None
+    number = text.rstrip("KMGTPiBbytes ")
+    unit = text[len(number) :].strip()[:1]
+    return int(float(number) * _UNITS.get(unit, 1))
 
 
 def _device_named(numbers: Numbers, backend: Backend | None) -> Device | None:

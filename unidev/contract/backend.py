@@ -44,6 +44,9 @@ if TYPE_CHECKING:
     Children = tuple[Mapping[str, Any], Callable[[Sequence[Any]], Any]]
     """The children of a container by their steps in a path, and what rebuilds it of others."""
 
+MEMORY_NUMBERS = ("requested", "free", "total", "shape", "dtype")
+"""The names that ``Backend.out_of_memory_numbers`` may have in braces."""
+
 __all__ = [
     "Backend",
     "Extent",
@@ -79,6 +82,13 @@ class Backend(Abilities, ABC):
     """Words of the framework's out-of-memory messages, besides those of CUDA and the like.
 
     Parts of a message, in which case, spaces and underscores do not count.
+    """
+    out_of_memory_numbers: tuple[str, ...] = ()
+    """Parts of those messages that have numbers, such as ``"tried to allocate {requested}"``.
+
+    ``{requested}``, ``{free}`` and ``{total}`` are bytes, with or without a unit (``2.50 GiB``);
+    ``{shape}`` and ``{dtype}`` are those of the tensor that was requested (``2, 3``, ``float32``).
+    Case does not count. Of two parts with the same number, the first that is found counts.
     """
     model_types: tuple[type, ...] = ()
     """Classes of models, optimizers and the like, which the transfer verbs refuse."""

@@ -277,7 +277,9 @@ def _named(spec: BackendSpec, field: str) -> Any:
 
 
 def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:
-    from unidev.contract.backend import Backend
+    import re
+
+    from unidev.contract.backend import MEMORY_NUMBERS, Backend
 
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
         raise PluginError(
@@ -289,6 +291,14 @@ def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:
         raise PluginError(
             f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks methods that "
             f"the contract requires: {', '.join(missing)}. See unidev/contract/backend.py.",
+            backend=spec.name,
+        )
+    named = {name for part in cls.out_of_memory_numbers for name in re.findall("{(.*?)}", part)}
+    if not named <= set(MEMORY_NUMBERS):
+        raise PluginError(
+            f"out_of_memory_numbers of backend {spec.name!r} names "
+            f"{', '.join(sorted(named - set(MEMORY_NUMBERS)))} in braces; there are: "
+            f"{', '.join(MEMORY_NUMBERS)}.",
             backend=spec.name,
         )
     return cls

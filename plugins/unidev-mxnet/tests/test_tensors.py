@@ -338,6 +338,15 @@ def test_a_gpu_without_room_for_a_librarys_handle_is_lack_of_memory(library, mon
         unidev.copy_to(mx.np.ones((2, 3)), "gpu:1")
 
 
+def test_a_host_without_room_is_lack_of_memory(monkeypatch):
+    def fails(*_):
+        raise mx.MXNetError("Check failed: Failed to allocate CPU Memory")
+
+    monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError, match="Failed to allocate CPU Memory"):
+        unidev.copy_to(mx.np.ones((2, 3)), "gpu:1")
+
+
 def test_a_data_batch_is_moved_and_stays_what_it_is():
     batch = mx.io.DataBatch([make(mx.nd.NDArray)], [make(mx.np.ndarray)], pad=1)
     moved = unidev.copy_to({"batch": batch}, "gpu:1")["batch"]

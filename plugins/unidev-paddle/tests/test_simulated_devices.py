@@ -89,6 +89,30 @@ def test_more_than_there_is_is_out_of_memory():
     assert unidev.to_numpy(unidev.ones(3, device=GPU)).tolist() == [1, 1, 1]
 
 
+@pytest.mark.parametrize(
+    ("said", "numbers"),
+    [
+        ("(ResourceExhausted) Fail to alloc memory of 4503599627370496 size, error", (2**52,)),
+        (
+            "ResourceExhaustedError: Out of memory error on GPU 0. Cannot allocate 3.500000GB "
+            "memory on GPU 0, 15.0GB memory has been allocated and available memory is only "
+            "1.250000GB.",
+            (3.5 * 2**30, 1.25 * 2**30),
+        ),
+    ],
+    ids=["host", "GPU"],
+)
+def test_the_numbers_in_paddles_words_are_read(said, numbers, monkeypatch):
+    def fails(*_):
+        raise RuntimeError(said)
+
+    monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.copy_to(paddle.ones([3]), GPU)
+    error = caught.value
+    assert (error.requested_bytes, error.free_bytes)[: len(numbers)] == numbers
+
+
 def test_copies_from_many_threads_are_right_and_leave_nothing():
     before = used()
     wrong: list[object] = []

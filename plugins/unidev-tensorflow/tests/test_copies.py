@@ -244,6 +244,20 @@ def test_a_full_gpu_in_tensorflows_words_is_lack_of_memory(monkeypatch):
         unidev.copy_to(tf.ones((2, 3)), "gpu:1")
 
 
+def test_the_bytes_of_a_tensor_that_tensorflow_names_are_counted(monkeypatch):
+    def fails(*_):
+        said = (
+            "OOM when allocating tensor with shape[1000,20] and type double on "
+            "/job:localhost/replica:0/task:0/device:GPU:0"
+        )
+        raise tf.errors.ResourceExhaustedError(None, None, said)
+
+    monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.copy_to(tf.ones((2, 3)), "gpu:1")
+    assert caught.value.requested_bytes == 160_000
+
+
 @pytest.mark.parametrize("shape", [None, [None, 2]], ids=str)
 @pytest.mark.parametrize(
     "call", [unidev.zeros_like, unidev.ones_like, unidev.empty_like], ids=lambda f: f.__name__

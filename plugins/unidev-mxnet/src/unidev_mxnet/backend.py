@@ -71,8 +71,11 @@ class MxnetBackend(Backend):
 
     # A size beyond a C int; a dtype that MXNet's own table lacks.
     framework_errors = (*Backend.framework_errors, OverflowError, KeyError)
-    # A full GPU has no room for what CUDA's libraries need first.
-    out_of_memory_words = ("create cublas handle failed", "create cusolver handle failed")
+    out_of_memory_words = (
+        "failed to allocate", "allocate memory",
+        # A full GPU has no room for what CUDA's libraries need first.
+        "create cublas handle failed", "create cusolver handle failed",
+    )  # fmt: skip
     # A Symbol is a graph that is bound to a device later, so it is moved as a model is.
     model_types = (
         mx.gluon.Block, mx.gluon.Parameter, mx.gluon.ParameterDict,

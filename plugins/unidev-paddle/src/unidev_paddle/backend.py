@@ -68,6 +68,11 @@ class PaddleBackend(Backend):
         RuntimeError, ValueError, TypeError, IndexError, MemoryError, OSError, SystemError,
         AssertionError,
     )  # fmt: skip
+    out_of_memory_words = ("resource exhausted", "allocate memory", "failed to allocate")
+    out_of_memory_numbers = (  # on a GPU, on the host
+        "cannot allocate {requested}", "available memory is only {free}",
+        "alloc memory of {requested} size",
+    )  # fmt: skip
     model_types = (paddle.nn.Layer,)
     optimizer_types = (paddle.optimizer.Optimizer,)
     native_scope = unsupported(

@@ -76,7 +76,10 @@ class TensorFlowBackend(Backend):
 
     containers = CONTAINERS
 
-    out_of_memory_words = (NOT_INITIALIZED,)
+    out_of_memory_words = (
+        "resource exhausted", "allocate memory", "failed to allocate", NOT_INITIALIZED,
+    )  # fmt: skip
+    out_of_memory_numbers = ("OOM when allocating tensor with shape[{shape}] and type {dtype}",)
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)

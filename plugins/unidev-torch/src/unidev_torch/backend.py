@@ -51,6 +51,11 @@ class TorchBackend(Backend):
     estimator = part("unidev_torch.memory.estimating:TorchEstimator")
     pinned = part("unidev_torch.memory:pinning_of")
 
+    # On the host: Linux's words, Windows's, and those of shared memory.
+    out_of_memory_words = ("allocate memory", "not enough memory", "failed to allocate")
+    out_of_memory_numbers = (
+        "tried to allocate {requested}", "of which {free} is free", "total capacity of {total}",
+    )  # fmt: skip
     model_types = (torch.nn.Module, torch.optim.Optimizer)
     containers = CONTAINERS
 
