@@ -173,6 +173,37 @@ def the_loss_is_a_sum(backend: Any) -> None:
         return loss
 
 
+@mutant("functional.labels_of_any_integer", profile="train")
+def labels_count_in_their_own_dtype(backend: Any) -> None:
+    """Labels are clipped to the classes in their own dtype: MXNet's ``pick`` of int8."""
+    from unidev.numpy_backend.nn import NumpyFunctions
+
+    mean = NumpyFunctions.softmax_cross_entropy
+
+    @replace(NumpyFunctions)
+    def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:
+        import numpy as np
+
+        last = np.array(logits.shape[1] - 1).astype(labels.dtype)
+        return mean(logits, np.minimum(labels, last) % logits.shape[1])
+
+
+@mutant("functional.labels_of_any_integer", profile="train")
+def labels_are_of_one_dtype(backend: Any) -> None:
+    """Labels must be int64: PyTorch's ``cross_entropy``."""
+    import numpy as np
+
+    from unidev.numpy_backend.nn import NumpyFunctions
+
+    mean = NumpyFunctions.softmax_cross_entropy
+
+    @replace(NumpyFunctions)
+    def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:
+        if labels.dtype != np.int64:
+            raise TypeError(f"expected labels of int64, not {labels.dtype}")
+        return mean(logits, labels)
+
+
 @mutant("functional.mixed_devices", profile="train")
 def operands_are_brought_along(backend: Any) -> None:
     """What is on another device is copied, every time, and nobody knows: TF's eager mode."""

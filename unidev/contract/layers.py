@@ -202,7 +202,10 @@ class Functions(ABC):
 
     @abstractmethod
     def softmax_cross_entropy(self, logits: Tensor, labels: Tensor, /) -> Tensor:
-        """Mean over the batch, zero-d: ``logits`` is ``(batch, classes)``, ``labels`` int64."""
+        """Mean over the batch, zero-d: ``logits`` is ``(batch, classes)``.
+
+        ``labels`` has any of the integer dtypes among ``Backend.dtypes``, however many bits.
+        """
 
     @abstractmethod
     def mean_squared_error(self, predictions: Tensor, targets: Tensor, /) -> Tensor:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
-from unidev.contract.dtypes import portable_name
+from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.nn.arguments import pair
 from unidev.registry.loading import backend_of_type, device_getters
@@ -107,16 +107,15 @@ def tanh(x: Tensor) -> Tensor:
 def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The mean over the batch of -log softmax(logits)[label], a scalar tensor of shape ``()``.
 
-    ``logits`` is ``(batch, classes)``; ``labels`` is int64, of shape ``(batch,)``.
+    ``logits`` is ``(batch, classes)``; ``labels`` is of any integer dtype and of shape ``(batch,)``.
     """
     outputs = _shape(logits)
     if len(outputs) != 2 or not _fit(_shape(labels), outputs[:1]):
         raise _misfit(logits=logits, labels=labels)
     # Some frameworks accept floats and round them.
-    backend = backend_of_tensor(labels)
-    if labels.dtype != backend.dtypes["int64"]:
-        found = portable_name(labels.dtype, backend) or labels.dtype
-        raise InvalidDataError(f"labels must be int64, not {found}.")
+    name = portable_name(labels.dtype, backend_of_tensor(labels))
+    if name is None or DTYPES[name].kind not in "iu":
+        raise InvalidDataError(f"labels must be integers, not {name or labels.dtype}.")
     return _call("softmax_cross_entropy", {"logits": logits, "labels": labels})
 
 

@@ -85,7 +85,7 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> Array:
     _check_labels(labels, logits.shape[1])
     shifted = logits - logits.max(1, keepdims=True)
     normaliser = np.log(np.exp(shifted).sum(1, keepdims=True))
-    chosen = np.take_along_axis(shifted - normaliser, labels[:, None], 1)
+    chosen = np.take_along_axis(shifted - normaliser, labels[:, None].astype("int64"), 1)
     return _zero_d(-chosen.mean())
 
 

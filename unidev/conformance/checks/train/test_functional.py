@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.conformance.kit.inputs import samples
 from unidev.conformance.kit.models import neural
 from unidev.conformance.kit.models.layered import IMAGES, ROWS, check_close, tolerance
 from unidev.conformance.running.catalog import check
@@ -99,6 +100,23 @@ def test_values(bench: Workbench, device: Device) -> None:
 
 def _exact(array: Array) -> Array:
     return array if array.dtype.kind == "i" else array.astype("float64")
+
+
+@check(required=True, needs=("functions",), over="devices")
+def test_labels_of_any_integer(bench: Workbench, device: Device) -> None:
+    """Labels may have any integer dtype, also one that cannot count the classes; and no other."""
+    rows, labels = np.tile(ROWS, 50), _LABELS + 120
+    logits = bench.make(rows, device)
+    for name in bench.dtypes(device):
+        kind = np.dtype(name).kind if samples.is_numpy_dtype(name) else ""
+        if kind and kind in "iu":
+            given = bench.make(labels.astype(name), device)
+            loss = bench.works(functional.softmax_cross_entropy, logits, given)
+            expected = neural.softmax_cross_entropy(rows.astype("float64"), labels)
+            check_close(bench, loss, expected, device, f"labels of {name} on {device}")
+    for name in ("float32", "bool"):
+        wrong = bench.make(_LABELS.astype(name), device)
+        bench.expect(unidev.InvalidDataError, functional.softmax_cross_entropy, logits, wrong)
 
 
 @check(required=True, needs=("functions",), over="neighbours")

@@ -66,6 +66,8 @@ class MxnetFunctions(Functions):
         """``log_softmax`` and ``pick``, which clips a label that is out of range."""
         with numpy_shapes():
             logits, labels = _numpy(logits, labels)
+            # `pick` converts to the dtype of the labels, in which an int8 cannot count the classes.
+            labels = labels.astype("int64", copy=False)
             return -npx.pick(npx.log_softmax(logits), labels).mean()
 
     def mean_squared_error(self, predictions: Tensor, targets: Tensor) -> Tensor:

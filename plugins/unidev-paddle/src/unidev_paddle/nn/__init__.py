@@ -24,10 +24,14 @@ class PaddleFunctions(Functions):
     relu = staticmethod(own.relu)
     tanh = staticmethod(paddle.tanh)
     mean_squared_error = staticmethod(own.mse_loss)
-    # Every label counts: by default it ignores -100.
-    softmax_cross_entropy = staticmethod(partial(own.cross_entropy, ignore_index=-(2**31)))
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Paddle's own, with the weight transposed."""
         product = paddle.matmul(x, weight, transpose_y=True)
         return product if bias is None else product + bias
+
+    def softmax_cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """``cross_entropy``, which by default ignores -100: every label counts here."""
+        if labels.dtype != paddle.int64:
+            labels = paddle.cast(labels, "int64")
+        return own.cross_entropy(logits, labels, ignore_index=-(2**31))

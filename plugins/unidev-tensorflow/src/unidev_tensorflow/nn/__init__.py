@@ -91,8 +91,10 @@ class TensorFlowFunctions(Functions):
             return tf.tanh(x)
 
     def softmax_cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """``tf.nn.sparse_softmax_cross_entropy_with_logits``."""
+        """``tf.nn.sparse_softmax_cross_entropy_with_logits``, which takes int32 and int64."""
         with scope_of(logits):
+            if labels.dtype not in (tf.int32, tf.int64):
+                labels = tf.cast(labels, tf.int64)
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
             return tf.reduce_mean(losses)
 

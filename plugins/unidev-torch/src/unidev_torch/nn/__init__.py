@@ -21,5 +21,7 @@ class TorchFunctions(Functions):
     relu = staticmethod(torch.relu)
     tanh = staticmethod(torch.tanh)
     mean_squared_error = staticmethod(F.mse_loss)
-    # Every label counts: by default it ignores -100.
-    softmax_cross_entropy = staticmethod(partial(F.cross_entropy, ignore_index=-(2**63)))
+
+    def softmax_cross_entropy(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """``cross_entropy``, which takes int64 and uint8 alone, and ignores -100 unless told."""
+        return F.cross_entropy(logits, labels.long(), ignore_index=-(2**63))
