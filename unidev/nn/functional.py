@@ -107,7 +107,7 @@ def tanh(x: Tensor) -> Tensor:
 def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     """The mean over the batch of -log softmax(logits)[label], a scalar tensor of shape ``()``.
 
-    ``logits`` is ``(batch, classes)``; ``labels`` is of any integer dtype and of shape ``(batch,)``.
+    ``logits`` is ``(batch, classes)``; ``labels``, of any integer dtype, is ``(batch,)``.
     """
     outputs = _shape(logits)
     if len(outputs) != 2 or not _fit(_shape(labels), outputs[:1]):
