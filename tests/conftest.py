@@ -86,6 +86,13 @@ def two_gpus(nothing_loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def toy(nothing_loaded: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The functional framework of ``examples/toy_backend``: immutable arrays, two devices."""
+    monkeypatch.setenv("UNIDEV_PLUGINS", "toy_backend")
+    monkeypatch.setenv("UNIDEV_BACKEND", "toy")
+
+
+@pytest.fixture
 def run_python(tmp_path: Path) -> RunPython:
     """A fresh interpreter, in an empty folder; modules in ``tmp_path`` can be imported."""
 

@@ -10,7 +10,7 @@ import mutants
 import pytest
 from conformance_children import ChildResult, Job, mutant_job, run_all
 from mutants import IDLE, MUTANTS, SOUND
-from mutants.mutant import NUMPY, PLUGINS, in_place_of, replace, replace_value, restore
+from mutants.mutant import NUMPY, PLUGINS, TOY, in_place_of, replace, replace_value, restore
 
 from unidev.conformance.running.catalog import PROFILES, all_checks, every_check
 from unidev.conformance.running.child import Order
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from mutants.mutant import Mutant
 
 REFERENCE_COUNTS = (0, 1, 4)
-OWN = {name: each for name, each in MUTANTS.items() if each.plugin == NUMPY}
+OWN = {name: each for name, each in MUTANTS.items() if each.plugin in (NUMPY, TOY)}
 """The others are judged in the session of the framework that they are made of."""
 FAILING = {name: each for name, each in OWN.items() if each.result == "fail"}
 BREAKING = {name: each for name, each in OWN.items() if each.result != "fail"}
-SOUND_HERE = {name: each for name, each in SOUND.items() if each.plugin == NUMPY}
+SOUND_HERE = {name: each for name, each in SOUND.items() if each.plugin in (NUMPY, TOY)}
 CONDITIONAL = {
     "copy.gradient_reaches_the_source", "create.scope_is_the_frameworks_too",
     "queued.side_stream", "current.device_and_stream_stay",

@@ -8,7 +8,8 @@ folder's parent on the import path::
         unidev conform mutant_copy_is_a_view --simulate 2
 
 Most break NumPy's backend, the reference. NumPy trains nothing, so mutants of gradients and of
-models break PyTorch's (``torch_mutant``), and PyTorch's session judges them. Containers, scopes,
+models break PyTorch's (``torch_mutant``), and PyTorch's session judges them; mistakes that take
+immutable tensors break that of ``examples/toy_backend`` (``toy_mutant``). Containers, scopes,
 spellings and ``as_in_device`` are the core's own work: a mutant of those replaces the core's
 function, for the whole process. So a mutant is loaded only in a child process.
 

@@ -26,7 +26,9 @@ TORCH = "unidev_torch"
 TENSORFLOW = "unidev_tensorflow"
 PADDLE = "unidev_paddle"
 MXNET = "unidev_mxnet"
-PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET)
+TOY = "toy_backend"
+"""The functional framework of ``examples/toy_backend``."""
+PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET, TOY)
 """Plugins of which there are mutants."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -117,6 +119,13 @@ def torch_mutant(
 ) -> Callable[[Breaks], Mutant]:
     """As ``mutant``, of PyTorch's backend: NumPy has no autograd, and no models of that kind."""
     return mutant(*caught_by, result=result, profile=profile, plugin=TORCH)
+
+
+def toy_mutant(
+    *caught_by: str, result: str = "fail", profile: str = "train"
+) -> Callable[[Breaks], Mutant]:
+    """As ``mutant``, of the toy's backend: its arrays are immutable, its functions pure."""
+    return mutant(*caught_by, result=result, profile=profile, plugin=TOY, simulated_count=0)
 
 
 _MISSING = object()

@@ -175,6 +175,24 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
 
 
 @check(required=True, needs=("autograd",), over="devices")
+def test_called_again(bench: Workbench, device: Device) -> None:
+    """Each call computes anew: from its own arguments, and from what the function has elsewhere."""
+    of_the_function: dict[str, Any] = {}
+
+    def loss_of(x: Any, y: Any) -> Any:
+        return total(times(times(x, y), of_the_function["z"]))
+
+    gradient_of = unidev.value_and_grad(loss_of)
+    for start in (1, 2, 3):
+        x, y, z = (wholes(2, 3, start=start + n) for n in range(3))
+        of_the_function["z"] = bench.make(z, device)
+        loss, grad = bench.works(gradient_of, bench.make(x, device), bench.make(y, device))
+        where = f"sum of x*y*z on {device}, call {start}"
+        check_gradient(bench, grad, y * z, device, where)
+        _check_loss(bench, loss, float((x * y * z).sum()), device, where)
+
+
+@check(required=True, needs=("autograd",), over="devices")
 def test_errors(bench: Workbench, device: Device) -> None:
     """A loss that is not one number, depends on no parameter, or is not a tensor is an error."""
     x, other = bench.matrix(device), bench.matrix(device)

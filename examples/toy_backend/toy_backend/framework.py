@@ -1,0 +1,159 @@
+"""The framework: immutable arrays on the "host" or on the "chip", and gradients of functions.
+
+A function is differentiated with respect to its arguments, which are traced meanwhile: an array
+that it has from elsewhere is a constant.
+"""
+
+from itertools import count
+
+import numpy as np
+
+DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
+_numbers = count(1)
+
+
+class Array:
+    """Numbers in memory of one device, which nothing changes."""
+
+    level = 0
+    """The number of the differentiation that traces it: a later one, such as an inner one, has a
+    greater number. 0: none."""
+
+    def __init__(self, values: np.ndarray, device: str) -> None:
+        self.values, self.device = values, device  # keeps the memory that it is given
+        self.shape, self.dtype = values.shape, values.dtype.name
+        values.flags.writeable = False
+
+    def __add__(self, other: "Array | float") -> "Array":
+        pulls = (lambda g, x, _: _reduced(g, x.shape), lambda g, _, y: _reduced(g, y.shape))
+        return _computed(np.add, (self, _lifted(other, self)), pulls)
+
+    def __mul__(self, other: "Array | float") -> "Array":
+        pulls = (lambda g, x, y: _reduced(g * y, x.shape), lambda g, x, y: _reduced(g * x, y.shape))
+        return _computed(np.multiply, (self, _lifted(other, self)), pulls)
+
+    def __sub__(self, other: "Array | float") -> "Array":
+        return self + _lifted(other, self) * -1
+
+    def __matmul__(self, other: "Array") -> "Array":
+        return _computed(
+            np.matmul, (self, other), (lambda g, _, y: g @ y.T, lambda g, x, _: x.T @ g)
+        )
+
+    def __getitem__(self, key: object) -> "Array":
+        return _computed(lambda x: x[key], (self,), (lambda g, x: _scattered(g, key, x.shape),))
+
+    @property
+    def T(self) -> "Array":
+        return _computed(np.transpose, (self,), (lambda g, _: g.T,))
+
+    def sum(self) -> "Array":
+        return _reduced(self, ())
+
+
+class Traced(Array):
+    """An argument of a function that is differentiated, or what was computed from one."""
+
+    def __init__(self, value: Array, level: int, parents: tuple = ()) -> None:
+        super().__init__(value.values, value.device)
+        self.value, self.level, self.parents, self.number = value, level, parents, next(_numbers)
+
+
+def array(values: np.ndarray, device: str) -> Array:
+    return Array(np.array(values, order="C"), device)
+
+
+def full(shape: tuple[int, ...], value: float, dtype: str, device: str) -> Array:
+    return Array(np.full(shape, value, dtype), device)
+
+
+def put(x: Array, device: str) -> Array:
+    """A copy on the device."""
+    return _computed(np.array, (x,), (lambda g, x: put(g, x.device),), device)
+
+
+def constant(x: Array) -> Array:
+    """The same numbers in the same memory, with respect to which nothing is differentiated."""
+    return Array(x.values, x.device)
+
+
+def value_and_grad(function):
+    """A function that returns the value, of one element, and its gradient for each argument.
+
+    None for an argument that the value does not depend on.
+    """
+
+    def evaluate(*arguments: Array) -> tuple[Array, list[Array | None]]:
+        level = next(_numbers)
+        traced = [Traced(x, level) for x in arguments]
+        value = function(*traced)
+        if value.level < level:
+            return value, [None] * len(traced)
+        if value.level > level:
+            raise RuntimeError("an array outlived the function that was differentiated for it")
+        found = _gradients(value)
+        return value.value, [found.get(id(x)) for x in traced]
+
+    return evaluate
+
+
+def _gradients(value: Traced) -> dict[int, Array]:
+    nodes, left = {}, [value]
+    while left:
+        node = left.pop()
+        nodes[id(node)] = node
+        left.extend(parent for parent, _, _ in node.parents if id(parent) not in nodes)
+    found = {id(value): full(value.shape, 1, value.dtype, value.device)}
+    for node in sorted(nodes.values(), key=lambda node: node.number, reverse=True):
+        for parent, pull, operands in node.parents:
+            part, before = pull(found[id(node)], *operands), found.get(id(parent))
+            found[id(parent)] = part if before is None else before + part
+    return found
+
+
+def _computed(forward, operands: tuple[Array, ...], pulls: tuple, device: str = "") -> Array:
+    level = max(x.level for x in operands)
+    if level:
+        inner = [x.value if x.level == level else x for x in operands]
+        parents = [
+            (x, pull, inner) for x, pull in zip(operands, pulls, strict=True) if x.level == level
+        ]
+        return Traced(_computed(forward, inner, pulls, device), level, parents)
+    found = {x.device for x in operands}
+    if len(found) > 1:
+        raise ValueError(f"arrays on different devices: {', '.join(sorted(found))}")
+    return array(forward(*(x.values for x in operands)), device or found.pop())
+
+
+def _lifted(value: Array | float, like: Array) -> Array:
+    return value if isinstance(value, Array) else full((), value, like.dtype, like.device)
+
+
+def _reduced(x: Array, shape: tuple[int, ...]) -> Array:
+    """The sum over the axes along which an array of this shape was repeated."""
+    if x.shape == shape:
+        return x
+    new = len(x.shape) - len(shape)
+    axes = (*range(new), *(new + n for n, size in enumerate(shape) if size == 1))
+    return _computed(
+        lambda x: x.sum(axes, dtype=x.dtype).reshape(shape),
+        (x,),
+        (lambda g, x: _repeated(g, x.shape),),
+    )
+
+
+def _repeated(x: Array, shape: tuple[int, ...]) -> Array:
+    return _computed(
+        lambda x: np.broadcast_to(x, shape), (x,), (lambda g, x: _reduced(g, x.shape),)
+    )
+
+
+def _scattered(x: Array, key: object, shape: tuple[int, ...]) -> Array:
+    """Zeros but for the elements of that key."""
+
+    def forward(values: np.ndarray) -> np.ndarray:
+        whole = np.zeros(shape, values.dtype)
+        whole[key] = values
+        return whole
+
+    return _computed(forward, (x,), (lambda g, _: g[key],))
