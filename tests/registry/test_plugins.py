@@ -48,6 +48,10 @@ BROKEN = {
         good(version=1),
         "For its author: docs/contract-2.md in unidev's repository lists what to change.",
     ),
+    "a short name that is no tuple": (
+        good().replace("load=load", "load=load, short_names='js'"),
+        "`short_names` of its spec is 'js': it must be a tuple of names.",
+    ),
     "a library that is no string": (
         good().replace("load=load", "load=load, library=('libgood',)"),
         "`library` of its spec is ('libgood',): it must be a string, or None.",

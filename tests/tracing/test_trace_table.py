@@ -91,11 +91,12 @@ def test_advice_about_an_index_or_a_mask_is_not_that_about_a_sum(two_gpus):
         return total.advice
 
     calls = iter(range(1000))
-    for operation in ("Tensor.__getitem__", "torch.masked_select", "ndarray.__setitem__"):
+    for operation in ("Tensor.__getitem__", "numpy.nonzero", "ndarray.__setitem__"):
         assert "keep the shape (`where`)" in said(operation)
         assert "keep the shape (`where`)" in remedy(moved(operation))
     assert "keep the sum on gpu:0" in said("Tensor.item")
-    assert "keep the shape" not in remedy(moved("Tensor.item"))
+    for operation in ("Tensor.item", "theirs.masked_select"):
+        assert "keep the shape" not in remedy(moved(operation))
 
 
 def test_advice_counts_the_calls_over_all_routes(two_gpus):
@@ -113,20 +114,56 @@ def test_what_may_be_done_once_is_not_called_a_loop(two_gpus):
     assert "done once" not in advice_of(lambda: unidev.ones((), device="gpu:0").item())
 
 
-def test_a_frameworks_own_loop_is_not_to_be_rewritten(two_gpus):
-    cpu, gpu = unidev.cpu(), unidev.gpu(0)
-    total = LineTotal(Line("train.py", 3, "<module>", "model.fit(x, y)"))
-    for call in range(20):
-        for shape in ((2, 3), ()):
-            total.add(
-                Transfer(
-                    "Sequential.fit", gpu, cpu, 4, shape, 0.0, "", total.line, False, False, 0, call
-                )
-            )
-    assert total.advice == (
-        "`.fit()`, 20 times at train.py:3: it moves data and results itself; call it on more "
-        "data, less often."
+THEIRS = """
+import unidev
+from unidev.contract import Recording, Tracer
+from unidev.numpy_backend import NumpySimulator
+from unidev.numpy_backend.backend import NumpyBackend
+
+class Traced(Tracer):
+    loops = frozenset({"fit"})
+    index_operations = Tracer.index_operations | {"pick"}
+    recording = Recording()
+
+class Theirs(NumpyBackend):
+    tensor_types = ()
+    tracer = property(Traced)
+
+@unidev.hookimpl
+def unidev_register_backend():
+    return unidev.BackendSpec(
+        name="theirs", contract_version=2, framework="json", short_names=("js",),
+        install="-", load=lambda: Theirs, simulator=NumpySimulator,
     )
+"""
+TRACED = """
+    import json
+    import unidev
+    from unidev.contract import PlannedTransfer
+
+    unidev.set_backend("theirs")
+    cpu, gpu = unidev.cpu(), unidev.gpu(0)
+    recording = unidev.active_backend().tracer.recording
+    for operation in ("Net.fit", "js.pick", "json.sum", "Net.sum"):
+        moved = PlannedTransfer(operation, gpu, cpu, 8, ())
+        with unidev.trace_transfers() as trace:
+            for _ in range(20):
+                recording.call([moved], print, end="")
+        (total,) = trace.by_line()
+        print(total.advice)
+"""
+
+
+def test_advice_is_in_the_words_of_the_plugin_whose_framework_moves_data(add_plugin, run_python):
+    add_plugin("theirs", THEIRS, entry_point="theirs")
+    loop, index, function, method = run_python(TRACED, UNIDEV_SIMULATE="1").splitlines()
+    assert loop.startswith("`.fit()`, 20 times at ")
+    assert loop.endswith("it moves data and results itself; call it on more data, less often.")
+    assert index.startswith("`js.pick()`, 20 times at ")
+    assert "keep the shape (`where`)" in index
+    assert function.startswith("`json.sum()`, 20 times at ")
+    assert method.startswith("`.sum()`, 20 times at ")
+    assert method.endswith("keep the sum on gpu:0 and read it once.")
 
 
 MANY = 50

@@ -127,6 +127,11 @@ class BackendSpec:
     """
     namespaces: tuple[str, ...] = ()
     """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
+    short_names: tuple[str, ...] = ()
+    """Names by which programs import the framework's modules, such as ``tf``.
+
+    A trace shows ``tf.where`` as a function of a module, and ``Tensor.item`` as ``.item()``.
+    """
     tested_until: str | None = None
     """The newest release of the framework that was tested, such as ``2.14`` for any 2.14.x.
 

@@ -51,6 +51,17 @@ class Tracer:
     """The framework's functions that see only real GPUs, as ``torch.cuda.is_available``, and the
     module of each. While GPUs are simulated, traces show which of them a program has called."""
 
+    loops: frozenset[str] = frozenset()
+    """The framework's own loops, such as ``fit``, by the last part of their names.
+
+    Nothing within them is a program's to change, so advice about them is to call them less often.
+    """
+
+    index_operations: frozenset[str] = frozenset({
+        "argwhere", "getitem", "nonzero", "setitem", "unique", "where",
+    })  # fmt: skip
+    """Operations that read an index, or how many elements their result has, by the last part."""
+
     recording: Recording
     """The open scopes, to which ``watch`` adds one: set it, or override ``watch``."""
 

@@ -29,6 +29,7 @@ def unidev_register_backend() -> BackendSpec:
         contract_version=2,
         framework="numpy",
         title="NumPy",
+        short_names=("np",),
         install="pip install numpy",
         load="unidev.numpy_backend.backend:NumpyBackend",
         simulator=NumpySimulator,

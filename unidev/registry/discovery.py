@@ -239,7 +239,13 @@ def _check_version(what: str, written_for: object, backend: str | None = None) -
 
 def _check_fields(spec: BackendSpec, source: str) -> None:
     _check_version(f"backend {spec.name!r}", spec.contract_version, spec.name)
-    roots = (spec.framework, *spec.namespaces)
+    for field in ("namespaces", "short_names"):
+        if not isinstance(getattr(spec, field), tuple):  # a string would be taken letter by letter
+            raise PluginError(
+                f"{source}: `{field}` of its spec is {shown(getattr(spec, field))}: it must be a "
+                "tuple of names."
+            )
+    roots = (spec.framework, *spec.namespaces, *spec.short_names)
     # A name that is not a string would break every list of names, not only its own backend.
     for field, value in (("name", spec.name), *(("framework", root) for root in roots)):
         plain = value.replace("-", "_") if field == "name" and isinstance(value, str) else value

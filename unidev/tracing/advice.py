@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from unidev.contract.backend import Unsupported
+from unidev.contract.tracer import Tracer
+from unidev.registry.discovery import backend_specs
+from unidev.registry.loading import loaded_backends
+
 if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.contract.tracer import PlannedTransfer
@@ -17,16 +22,6 @@ _SURELY_A_LOOP = 100
 _UNLESS_ONCE = "; fine if it is done once, such as for each parameter of a model"
 _CHECKPOINTS = ("save_parameters", "load_parameters")
 """Verbs that are expected to move the same parameters repeatedly."""
-_LOOPS = (
-    "fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch",
-)  # fmt: skip
-"""The framework's own loops, Keras's, which a program cannot look into."""
-_MODULES = ("keras", "mx", "mxnet", "np", "npx", "numpy", "paddle", "tf", "torch")
-_INDEXING = frozenset({
-    "argwhere", "getitem", "masked_select", "nonzero", "repeat_interleave", "setitem", "unique",
-    "where",
-})  # fmt: skip
-"""Operations that read an index, or how many elements their result has."""
 _SHOWN = ("print", "repr", "str", "format")
 
 
@@ -42,7 +37,7 @@ def advice(total: LineTotal) -> str:
     if first.operation in _CHECKPOINTS or calls < _MANY:
         return ""
     called = f"{spoken(first.operation)}, {calls:,} times at {first.line}"
-    if first.operation.rpartition(".")[2] in _LOOPS:
+    if _last_part(first) in _tracer(first).loops:
         return f"{called}: it moves data and results itself; call it on more data, less often."
     is_set_up = calls < _SURELY_A_LOOP and not _is_one_number(first.shape)
     return f"{called}: {_remedy_of_many(first)}{_UNLESS_ONCE if is_set_up else ''}."
@@ -77,7 +72,16 @@ def spoken(operation: str) -> str:
         return f"`{name}`"
     if name.startswith("__") and name.endswith("__"):
         return f"`{name.strip('_')}()`"
-    return f"`{operation}()`" if owner.partition(".")[0] in _MODULES else f"`.{name}()`"
+    return f"`{operation}()`" if owner.partition(".")[0] in _modules() else f"`.{name}()`"
+
+
+def _modules() -> set[str]:
+    """The names of all frameworks' modules in programs."""
+    return {
+        name
+        for spec in backend_specs().values()
+        for name in (spec.framework, *spec.namespaces, *spec.short_names)
+    }
 
 
 def _remedy_of_many(first: Transfer) -> str:
@@ -110,8 +114,21 @@ def _remedy_of_many_readings(first: Transfer, source: Device) -> str:
 
 
 def _is_index(transfer: PlannedTransfer | Transfer) -> bool:
-    name = transfer.operation.rpartition(".")[2].strip("_")
-    return name in _INDEXING and _is_one_number(transfer.shape)
+    is_one = _is_one_number(transfer.shape)
+    return is_one and _last_part(transfer) in _tracer(transfer).index_operations
+
+
+def _last_part(transfer: PlannedTransfer | Transfer) -> str:
+    """``getitem`` for ``Tensor.__getitem__``."""
+    return transfer.operation.rpartition(".")[2].strip("_")
+
+
+def _tracer(transfer: PlannedTransfer | Transfer) -> Tracer | type[Tracer]:
+    """The tracer of the framework in which bytes move, for its names; else the contract's own."""
+    backend = loaded_backends.get(transfer.source.backend)
+    if backend is None or isinstance(backend.tracer, Unsupported):
+        return Tracer
+    return backend.tracer
 
 
 def _is_one_number(shape: tuple[int, ...] | None) -> bool:

@@ -4,6 +4,7 @@ import tensorflow as tf
 from traced import TRACER, matrix, recording
 
 import unidev
+from unidev.contract import PlannedTransfer
 from unidev_tensorflow.tracer.operations import CONFLICT, Operations
 from unidev_tensorflow.tracer.transfers import Sight
 
@@ -14,6 +15,16 @@ def test_what_unidev_moves_is_reported_by_what_it_calls_and_arrives():
         y = unidev.copy_to(x, "gpu:1")
     assert found == [("Tensor._copy", "gpu:0", "gpu:1", 24, (2, 3))]
     assert unidev.device_of(y) is unidev.gpu(1)
+
+
+def test_advice_about_a_loop_of_keras_is_to_call_it_less_often():
+    moved = PlannedTransfer("Sequential.fit", unidev.gpu(0), unidev.cpu(), 8, ())
+    with unidev.trace_transfers() as trace:
+        for _ in range(12):
+            TRACER.recording.call([moved], int)
+    (total,) = trace.by_line()
+    assert total.advice.startswith("`.fit()`, 12 times at ")
+    assert "it moves data and results itself; call it on more data, less often" in total.advice
 
 
 def test_each_blind_spot_has_its_reason():

@@ -110,6 +110,17 @@ def test_what_has_no_memory_does_not_move() -> None:
     assert recorded_of(repr, torch.empty(0, device=A)) == []
 
 
+def test_advice_about_a_mask_is_to_keep_the_shape() -> None:
+    x = matrix()
+    mask = x > 1
+    with unidev.trace_transfers() as trace:
+        for _ in range(12):
+            torch.masked_select(x, mask)
+    (total,) = trace.by_line()
+    assert total.advice.startswith("`torch.masked_select()`, 12 times at ")
+    assert "keep the shape (`where`)" in total.advice
+
+
 def test_a_net_that_moves_at_once_is_one_call_and_gets_no_advice() -> None:
     net = nn.Sequential(*[nn.Linear(2, 2) for _ in range(12)])
     with unidev.trace_transfers() as trace:

@@ -38,6 +38,7 @@ def unidev_register_backend() -> BackendSpec:
         framework="mxnet",
         title="MXNet",
         library="libmxnet",
+        short_names=("mx", "np", "npx"),  # from mxnet import np, npx
         tested_until="1.9",
         install="pip install './plugins/unidev-mxnet[framework]'",
         load=load_backend,

@@ -12,6 +12,7 @@ def unidev_register_backend() -> BackendSpec:
         framework="tensorflow",
         title="TensorFlow",
         library="libtensorflow",
+        short_names=("tf",),
         tested_until="2.21",
         install="pip install tensorflow",
         load="unidev_tensorflow.backend:TensorFlowBackend",

@@ -56,6 +56,9 @@ class TensorFlowTracer(Tracer):
     """Replaces TensorFlow's own functions."""
 
     blind_spots = _BLIND_SPOTS
+    loops = frozenset({  # Keras's
+        "fit", "evaluate", "predict", "train_on_batch", "test_on_batch", "predict_on_batch",
+    })  # fmt: skip
     gpu_queries = MappingProxyType(
         {
             "tf.config.list_physical_devices": tf.config,

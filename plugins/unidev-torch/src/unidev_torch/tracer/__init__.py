@@ -49,6 +49,7 @@ class TorchTracer(Tracer):
     """Sees operators before they run."""
 
     blind_spots = _BLIND_SPOTS
+    index_operations = Tracer.index_operations | {"masked_select", "repeat_interleave"}
     gpu_queries = MappingProxyType(
         {
             "torch.cuda.is_available": torch.cuda,
