@@ -1,7 +1,7 @@
 """All tests: ``nox``. One session: ``nox -s torch``. The list: ``nox -l``.
 
 Each framework is tested in an environment of its own, so that a plugin is known to work where no
-other framework is. One more session holds the four together in one process.
+other framework is. One more session holds four of them together in one process.
 
 While you work: ``nox -s format``, ``nox -s quick -- torch -k copies`` and ``nox -s check -- torch
 copy.zero_d``. These use the environment of the session ``torch``, and make it if there is none.
@@ -25,6 +25,7 @@ from nox_environments import (
     FRAMEWORKS,
     LIBRARIES,
     MPIRUN,
+    TOGETHER,
     WITH_TORCH,
     install,
     lowest_versions,
@@ -193,9 +194,9 @@ def framework(session: nox.Session, name: str) -> None:
 def together(session: nox.Session) -> None:
     """The four frameworks in one environment and one process."""
     # Before the others: it has few tests, and long ones, so at the end a core would be idle.
-    install(session, *FRAMEWORKS)
+    install(session, *TOGETHER)
     session.run("python", "-m", "pip", "check")
-    load_once(session, *FRAMEWORKS)
+    load_once(session, *TOGETHER)
     session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
 
 
@@ -221,6 +222,15 @@ def paddle(session: nox.Session) -> None:
 def mxnet(session: nox.Session) -> None:
     """MXNet alone."""
     framework(session, "mxnet")
+
+
+@nox.session
+def jax(session: nox.Session) -> None:
+    """JAX alone. Without the examples, which need models or gradients: it has none yet."""
+    install(session, "jax", extras="conformance")
+    check_types(session, "plugins/unidev-jax/src")
+    load_once(session, "jax")
+    session.run(*IN_TWO, "plugins/unidev-jax", *session.posargs, env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
@@ -265,7 +275,7 @@ def libraries(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def benchmarks(session: nox.Session) -> None:
     """What it costs; not part of the tests."""
-    install(session, *FRAMEWORKS)
+    install(session, *TOGETHER)
     session.install("accelerate", "array-api-compat", "lightning-fabric")
     session.run("python", "benchmarks/overhead.py")
     session.run("python", "benchmarks/batches.py")

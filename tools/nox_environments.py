@@ -20,7 +20,10 @@ FRAMEWORKS = {
     "tensorflow": ["tensorflow-cpu==2.21.*"],
     "paddle": ["paddlepaddle==3.3.1", "setuptools"],  # which it imports, and need not bring
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
+    "jax": ["jax==0.10.2"],
 }
+TOGETHER = [name for name in FRAMEWORKS if name != "jax"]
+"""Those that one environment can hold: JAX needs NumPy 2, and MXNet the one before."""
 CUDA_TORCH = "torch==2.14.1"
 """With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
 FOR_OPERATORS = ["expecttest"]

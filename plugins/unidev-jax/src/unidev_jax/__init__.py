@@ -1,0 +1,21 @@
+"""unidev's JAX plugin. Importing this package does not import JAX."""
+
+from unidev.contract import BackendSpec, hookimpl
+
+
+@hookimpl
+def unidev_register_backend() -> BackendSpec:
+    """Register the ``jax`` backend."""
+    return BackendSpec(
+        name="jax",
+        contract_version=2,
+        framework="jax",
+        # Without a version: pip chooses one that the Python at hand can run.
+        install="pip install 'jax>=0.7.1'",
+        load="unidev_jax.backend:JaxBackend",
+        simulator="unidev_jax.simulator:JaxSimulator",
+        # By default JAX takes three quarters of a GPU's memory at once.
+        sharing={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+        namespaces=("jaxlib",),
+        tested_until="0.10",
+    )

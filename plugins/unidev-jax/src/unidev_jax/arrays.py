@@ -1,0 +1,65 @@
+"""What a JAX array is: one device's, spread over several, traced, or without memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from unidev.errors import DeletedTensorError, UnsupportedOperation
+from unidev_jax.framework import jax
+
+TRACER = jax.core.Tracer
+
+
+def value_of(x: Any) -> Any:
+    """The array with the values of ``x``: inside ``jax.grad`` and ``jax.jvp``, the one behind it.
+
+    Raises:
+        UnsupportedOperation: ``x`` is traced, and has no values yet.
+    """
+    # A tracer whose tangent is dropped is the array that it stands for, once for each `grad`.
+    # This is public; what a tracer refers to is not.
+    while isinstance(x, TRACER):
+        behind = jax.lax.stop_gradient(x)
+        if isinstance(behind, TRACER) and type(behind) is type(x):
+            raise UnsupportedOperation(
+                f"the device of a {type(x).__name__}",
+                "inside jax.jit, jax.vmap and the like an array has no memory and no device yet; "
+                "ask outside of the traced function",
+            )
+        x = behind
+    return x
+
+
+def check_alive(x: Any) -> None:
+    """Raise ``DeletedTensorError`` if the memory of ``x`` was deleted or donated."""
+    if not isinstance(x, TRACER) and x.is_deleted():
+        raise DeletedTensorError(
+            f"the memory of this array of shape {x.shape} is gone: x.delete() freed it, or a "
+            "compiled function took it over (donate_argnums)"
+        )
+
+
+def only_device(x: Any) -> Any:
+    """JAX's device that holds all of ``x``, an array.
+
+    Raises:
+        UnsupportedOperation: ``x`` is spread over several devices, or in a GPU's host memory.
+    """
+    sharding = x.sharding
+    devices = sharding.device_set
+    if len(devices) != 1:
+        listed = ", ".join(sorted(map(str, devices)))
+        raise UnsupportedOperation(
+            "the device of a sharded array",
+            f"it is spread over {len(devices)} devices: {listed}; take one of its "
+            "addressable_shards, whose `data` is on one device",
+        )
+    (device,) = devices
+    kind = sharding.memory_kind
+    if device.platform != "cpu" and kind is not None and kind != device.default_memory().kind:
+        raise UnsupportedOperation(
+            "the device of an array",
+            f"it is in the memory {kind!r} of {device}, which is not that device's own; "
+            "jax.device_put(x, device) copies it there",
+        )
+    return device

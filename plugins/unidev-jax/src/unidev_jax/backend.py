@@ -1,0 +1,197 @@
+"""JAX's devices and arrays, in unidev's terms."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract import Backend, Extent, part, unsupported
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev_jax.arrays import TRACER, check_alive, only_device, value_of
+from unidev_jax.copying import DTYPES, copied, enable_x64, from_host, wide
+from unidev_jax.devices import LocalDevices
+from unidev_jax.framework import jax, jnp
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from unidev.contract import Array, BackendSpec, Device
+
+_FILLED_ON_HOST_BYTES = 1 << 20
+"""To fill an array, JAX compiles a program for each shape, in the time of copying 1 GB or so."""
+
+
+class JaxBackend(Backend):
+    """JAX's arrays on one device: committed, so that its operations compute there."""
+
+    probe = part("unidev_jax.probe:JaxProbe")
+    interop = part("unidev_jax.interop:JaxInterop")
+    installation = part("unidev_jax.installation:JaxInstallation")
+    memory = part("unidev_jax.memory:memory_of")
+    peaks = unsupported(
+        "JAX counts a peak since the process began, and cannot restart it",
+        "https://docs.jax.dev/en/latest/device_memory_profiling.html",
+    )
+    pinned = unsupported(
+        "JAX's pinned memory belongs to a GPU, not to the CPU: put an array into it with a "
+        "sharding whose memory_kind is 'pinned_host'",
+        "https://docs.jax.dev/en/latest/notebooks/host-offloading.html",
+    )
+    framework_errors = (RuntimeError, ValueError, TypeError, MemoryError, OverflowError)
+
+    def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
+        super().__init__(spec, simulated_count)
+        self._devices = LocalDevices(self)
+        self._by_sharding: dict[Any, Device] = {}
+        """Filled on first use: the meaning of a sharding never changes."""
+
+    @property
+    def tensor_types(self) -> tuple[type, ...]:
+        """Tracers too, which are arrays to ``isinstance`` and not to ``issubclass``."""
+        return (jax.Array, TRACER)
+
+    @property
+    def dtypes(self) -> Mapping[str, Any]:
+        """Those of NumPy's and bfloat16; arrays of narrower numbers are copied, too."""
+        return DTYPES
+
+    def device_count(self, kind: str) -> int:
+        """Starts JAX's runtime only if an accelerator's plugin is installed for JAX."""
+        return self._devices.count(kind)
+
+    def native_device(self, kind: str, index: int) -> Any:
+        """A ``jax.Device``."""
+        return self._devices.all_of(kind)[index]
+
+    def native_name(self, kind: str, index: int) -> str:
+        """``cuda:1``; ``CpuDevice(id=2)`` for a simulated ``gpu:1``."""
+        return self._devices.name(kind, index)
+
+    def parse_native(self, spec: object) -> tuple[str, int] | None:
+        """A name as above, a ``jax.Device``, or a ``SingleDeviceSharding``."""
+        return self._devices.parse(spec)
+
+    def hardware_name(self, kind: str, index: int) -> str:
+        """JAX's ``device_kind``, such as ``NVIDIA H200``."""
+        if kind == "gpu" and self.simulated_count:
+            return f"simulated GPU {index}"
+        return str(self.native_device(kind, index).device_kind)
+
+    def hardware_index(self, kind: str, index: int) -> int | None:
+        """CUDA's number of a GPU, of which ``jax_cuda_visible_devices`` may hide some."""
+        if kind == "cpu" or self.simulated_count:
+            return index
+        number = self.native_device(kind, index).local_hardware_id
+        return None if number is None else int(number)
+
+    def device_of(self, x: Any) -> Device:
+        """From the array's sharding."""
+        try:
+            device = self._by_sharding[x.sharding]
+            if not x.is_deleted():
+                return device
+        except (KeyError, AttributeError):
+            pass  # left first, so that a later error does not show this one as its cause
+        return self._find_device(x)
+
+    def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:
+        """``jax.device_put``, which autograd records; of a traced array, what JAX has there."""
+        if isinstance(x, TRACER):
+            return copied(x, device.native)
+        self.device_of(x)
+        made = copied(x, device.native)
+        # On a CPU, nothing that reads the memory itself, such as DLPack, waits for JAX.
+        if not non_blocking or device.native.platform == "cpu":
+            made.block_until_ready()
+        return made
+
+    def copy_if_there(self, x: Any, device: Device) -> Any:
+        """A copy on the array's own device, from its sharding alone; JAX refuses a deleted one."""
+        if self._by_sharding[x.sharding] is device:
+            return copied(x, device.native).block_until_ready()
+        return None
+
+    def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
+        """``jax.device_put``, once JAX has no more need of ``array``."""
+        return from_host(array.astype(dtype, copy=False), device.native)
+
+    def to_numpy(self, x: Any) -> Array:
+        """With the dtypes of ``ml_dtypes`` for those that NumPy lacks; also of a sharded array.
+
+        Raises:
+            UnsupportedDtypeError: ``x`` is of random keys.
+            UnsupportedOperation: ``x`` is traced, or part of it is another process's.
+        """
+        value = value_of(x)
+        check_alive(value)
+        if not isinstance(value.dtype, np.dtype):
+            raise UnsupportedDtypeError(
+                f"NumPy has no dtype {value.dtype}: jax.random.key_data(x) has the numbers of a key"
+            )
+        if not value.is_fully_addressable:
+            raise UnsupportedOperation(
+                "the values of an array",
+                "parts of it are on devices of other processes: "
+                "jax.experimental.multihost_utils.process_allgather(x) brings them here",
+            )
+        return np.array(value)
+
+    def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:
+        """Zeros, as JAX's own."""
+        return self.full(shape, 0, dtype, device)
+
+    def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
+        """``jnp.full``; small ones from the host, since that compiles a program for each shape."""
+        if np.prod(shape, dtype=np.int64) * dtype.itemsize <= _FILLED_ON_HOST_BYTES:
+            return from_host(np.full(shape, value, dtype), device.native)
+        with wide(dtype):
+            return jnp.full(shape, value, dtype, device=device.native).block_until_ready()
+
+    def synchronize(self, device: Device) -> None:  # noqa: ARG002
+        """Wait for all arrays of this process: JAX cannot wait for a device."""
+        jax.block_until_ready([x for x in jax.live_arrays() if not x.is_deleted()])
+
+    def native_scope(self, device: Device) -> AbstractContextManager[Any]:
+        """``jax.default_device``, which applies to one thread."""
+        scope: AbstractContextManager[Any] = jax.default_device(device.native)
+        return scope
+
+    def thread_settings(self) -> AbstractContextManager[Any]:
+        """Whether this thread has 64 bits enabled, as in a block of ``jax.enable_x64``."""
+        return enable_x64(jax.config.jax_enable_x64)
+
+    def check_memory(self, x: Any) -> None:
+        """Whether it was deleted or donated; a sharded array may be read, too."""
+        check_alive(x)
+
+    def have_memory(self, xs: Sequence[Any]) -> bool:
+        """Tracers have none yet, and need none."""
+        return not any(not isinstance(x, TRACER) and x.is_deleted() for x in xs)
+
+    def extents(self, x: Any) -> Sequence[Extent]:
+        """Of each part on a device of this process."""
+        value = value_of(x)
+        check_alive(value)
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            value = jax.random.key_data(value)
+        return [
+            Extent(part.data.unsafe_buffer_pointer(), part.data.nbytes)
+            for part in value.addressable_shards
+        ]
+
+    def _find_device(self, x: Any) -> Device:
+        value = value_of(x)
+        check_alive(value)
+        native = only_device(value)
+        found = self._devices.parse(native)
+        if found is None:
+            raise UnsupportedOperation(
+                f"the device {native}", "it belongs to another process of jax.distributed"
+            )
+        device = self.device(*found)
+        with contextlib.suppress(TypeError):
+            self._by_sharding[value.sharding] = device
+        return device

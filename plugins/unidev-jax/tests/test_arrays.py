@@ -1,0 +1,134 @@
+"""JAX's own kinds of arrays: traced, sharded, deleted, donated, in 64 bits."""
+
+from __future__ import annotations
+
+import threading
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import unidev
+from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
+
+
+def sharded():
+    """An array whose rows are on three devices."""
+    mesh = Mesh(np.array(jax.devices()[:3]), ("rows",))
+    values = np.arange(6, dtype=np.float32).reshape(3, 2)
+    return jax.device_put(values, NamedSharding(mesh, PartitionSpec("rows")))
+
+
+@pytest.mark.parametrize("offset", [0, 4, 8])
+def test_an_array_of_numpys_may_change_at_once_whatever_its_alignment(offset):
+    held = np.zeros(64 + offset // 4, np.float32)
+    start = (-held.ctypes.data % 64) // 4 + offset // 4
+    values = held[start : start + 32]
+    x = unidev.array(values, device="gpu:1")
+    values[:] = 7
+    assert unidev.to_numpy(x).tolist() == [0.0] * 32
+
+
+def test_a_large_array_of_numpys_may_change_at_once():
+    values = np.zeros(1 << 22, np.float32)
+    x = unidev.array(values)
+    values[:] = 7
+    assert not unidev.to_numpy(x).any()
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64", "float64", "complex128"])
+def test_64_bits_are_kept_where_jax_has_them_disabled(dtype):
+    assert not jax.config.jax_enable_x64
+    x = unidev.array(np.array([2**40 + 1], dtype), device="gpu:0")
+    y = unidev.copy_to(x, "gpu:1")
+    assert str(x.dtype) == str(y.dtype) == dtype
+    assert unidev.to_numpy(y)[0] == 2**40 + 1
+    assert unidev.full((2,), 3, dtype=dtype).dtype == dtype
+    assert not jax.config.jax_enable_x64
+
+
+def test_a_large_full_array_is_made_by_jax():
+    x = unidev.full((1 << 20,), 3, dtype="int64", device="gpu:1")
+    assert (str(unidev.device_of(x)), str(x.dtype)) == ("gpu:1", "int64")
+    assert set(unidev.to_numpy(x).tolist()) == {3}
+
+
+def test_a_sharded_array_has_no_device_and_can_be_read():
+    x = sharded()
+    with pytest.raises(UnsupportedOperation, match=r"over 3 devices: cpu:0, cpu:1, cpu:2"):
+        unidev.device_of(x)
+    with pytest.raises(UnsupportedOperation, match="addressable_shards"):
+        unidev.copy_to(x, "cpu")
+    assert unidev.to_numpy(x).tolist() == [[0, 1], [2, 3], [4, 5]]
+    shard = x.addressable_shards[1].data
+    assert unidev.to_numpy(unidev.copy_to(shard, "gpu:3")).tolist() == [[2, 3]]
+    assert unidev.shares_memory(x, shard)
+
+
+def test_a_donated_array_is_gone():
+    x = unidev.ones(1000)
+    jax.jit(lambda x: x + 1, donate_argnums=0)(x).block_until_ready()
+    for call in (unidev.device_of, unidev.to_numpy, lambda x: unidev.copy_to(x, "gpu:1")):
+        with pytest.raises(DeletedTensorError, match="donate_argnums"):
+            call(x)
+
+
+@pytest.mark.parametrize("trace", [jax.jit, jax.vmap, jax.checkpoint])
+def test_the_device_of_a_traced_array_is_refused(trace):
+    with pytest.raises(UnsupportedOperation, match="has no memory and no device yet"):
+        trace(lambda x: unidev.as_in_device(x, "gpu:1"))(jnp.ones((2, 3)))
+
+
+def test_a_copy_inside_jit_is_what_jax_has_there():
+    x = unidev.ones(3, device="gpu:1")
+    y = jax.jit(lambda x: unidev.copy_to(x, "gpu:1") * 2)(x)
+    assert unidev.to_numpy(y).tolist() == [2, 2, 2]
+    assert str(unidev.device_of(y)) == "gpu:1"
+
+
+def test_inside_grad_an_array_has_the_device_of_the_one_behind_it():
+    seen = []
+
+    def loss(x):
+        seen.append(str(unidev.device_of(x)))
+        assert unidev.as_in_device(x, "gpu:1") is x
+        return (unidev.copy_to(x, "gpu:2") ** 2).sum()
+
+    x = unidev.full((3,), 2.0, device="gpu:1")
+    found = jax.grad(loss)(x)
+    assert unidev.to_numpy(found).tolist() == [4, 4, 4]
+    jax.grad(lambda x: jax.grad(loss)(x).sum())(x)
+    jax.jvp(loss, (x,), (x,))
+    assert seen == ["gpu:1"] * 3
+
+
+def test_random_keys_are_copied_and_have_no_numpy_dtype():
+    key = unidev.copy_to(jax.random.key(7), "gpu:1")
+    assert (jax.random.key_data(key) == jax.random.key_data(jax.random.key(7))).all()
+    with pytest.raises(UnsupportedDtypeError, match="key_data"):
+        unidev.to_numpy(key)
+
+
+def test_threads_of_unidev_have_the_64_bits_of_the_thread_that_starts_them():
+    seen = []
+    with jax.enable_x64(True):
+        settings = unidev.active_backend().thread_settings()
+
+    def work():
+        with settings:
+            seen.append(jnp.arange(2).dtype.name)
+        seen.append(jnp.arange(2).dtype.name)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == ["int64", "int32"]
+
+
+def test_synchronize_waits_for_what_jax_computes():
+    x = unidev.ones((1000, 1000), device="gpu:1")
+    y = x @ x @ x
+    unidev.synchronize("gpu:1")
+    assert y.is_ready()

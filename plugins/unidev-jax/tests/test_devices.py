@@ -1,0 +1,119 @@
+"""JAX's devices, their names, and what starts its runtime."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+import jax
+import pytest
+
+import unidev
+from unidev_jax.memory import gpu_memory
+
+if TYPE_CHECKING:
+    from conftest import Python
+
+
+@pytest.mark.parametrize(
+    ("spelling", "device"),
+    [
+        ("gpu:1", "gpu:1"),
+        ("cuda:1", "gpu:1"),
+        ("rocm", "gpu:0"),
+        ("tpu:3", "gpu:3"),
+        ("CpuDevice(id=0)", "cpu:0"),
+        ("CpuDevice(id=2)", "gpu:1"),
+        (jax.devices("cpu")[3], "gpu:2"),
+        (jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0]), "cpu:0"),
+    ],
+)
+def test_a_spelling_of_jaxs_means_one_device(spelling, device):
+    assert str(unidev.as_device(spelling)) == device
+
+
+@pytest.mark.parametrize("spelling", ["cuda:", "cuda:x", "CudaDevice(id=0)", "vulkan:0"])
+def test_other_spellings_are_refused(spelling):
+    with pytest.raises(unidev.DeviceSpecError):
+        unidev.as_device(spelling)
+
+
+def test_an_uncommitted_array_is_on_its_device_and_a_copy_is_committed():
+    x = jax.numpy.ones(3)
+    assert not x.committed
+    assert unidev.device_of(x) is unidev.cpu()
+    assert unidev.copy_to(x, "cpu").committed
+    assert unidev.ones(3).committed
+
+
+def test_results_stay_with_committed_operands():
+    x = unidev.ones(3, device="gpu:2")
+    assert str(unidev.device_of(x * 2 + 1)) == "gpu:2"
+
+
+def test_counting_devices_starts_no_runtime(python: Python):
+    done = python(
+        "import unidev, jax\n"
+        "unidev.set_backend('jax')\n"
+        "assert unidev.num_gpus() == 0, unidev.num_gpus()\n"
+        "assert [*map(str, unidev.list_devices())] == ['cpu:0']\n"
+        "jax.config.update('jax_num_cpu_devices', 3)  # refused once the runtime has started\n"
+        "assert [*map(str, unidev.list_devices())] == ['cpu:0', 'cpu:1', 'cpu:2']\n"
+        "assert len(jax.devices()) == 3\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_cpus_that_a_flag_of_xlas_splits_are_counted(python: Python):
+    done = python(
+        "import unidev, jax\n"
+        "found = [*map(str, unidev.list_devices())]\n"
+        "assert found == ['cpu:0', 'cpu:1'], found\n"
+        "assert len(jax.devices()) == 2\n",
+        XLA_FLAGS="--xla_force_host_platform_device_count=2",
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_simulation_after_the_first_array_is_refused(python: Python):
+    done = python(
+        "import jax, unidev\n"
+        "jax.numpy.ones(3)\n"
+        "try:\n"
+        "    unidev.simulate(2)\n"
+        "    unidev.set_backend('jax')\n"
+        "    unidev.ones(3)\n"
+        "except unidev.errors.UnidevError as error:\n"
+        "    assert 'UNIDEV_SIMULATE=2' in str(error), error\n"
+        "else:\n"
+        "    raise AssertionError('simulated')\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_program_that_split_the_cpu_itself_may_simulate_as_many(python: Python):
+    done = python(
+        "import jax\n"
+        "jax.config.update('jax_num_cpu_devices', 3)\n"
+        "jax.numpy.ones(3)\n"
+        "import unidev\n"
+        "unidev.simulate(2)\n"
+        "assert unidev.num_gpus() == 2\n"
+        "assert str(unidev.device_of(unidev.ones(3, device='gpu:1'))) == 'gpu:1'\n"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_memory_of_a_gpu_is_its_allocators():
+    native = SimpleNamespace(
+        memory_stats=lambda: {"bytes_in_use": 3, "bytes_limit": 10, "pool_bytes": 5}
+    )
+    memory = gpu_memory(SimpleNamespace(native=native))
+    assert memory == (3, 7, 10)
+    assert memory.reserved_bytes == 5
+
+
+def test_an_allocator_without_counts_is_said(monkeypatch):
+    device = SimpleNamespace(native=SimpleNamespace(memory_stats=lambda: None))
+    with pytest.raises(unidev.UnsupportedOperation, match="XLA_PYTHON_CLIENT_ALLOCATOR"):
+        gpu_memory(device)
