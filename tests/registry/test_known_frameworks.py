@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import unidev
 from unidev.registry.known_frameworks import KNOWN, OUR_PLUGINS, KnownFramework, with_described
 
 if TYPE_CHECKING:
     from conftest import RunPython
 
+CORE = Path(unidev.__file__).parent
+EXAMPLES = ("bench", "cli")
+"""Packages that name PyTorch where they show or measure an example."""
+NAMES = re.compile(
+    r"\b(torch|pytorch|tensorflow|tf|keras|paddle|paddlepaddle|mxnet|mx|jax|jnp)\b", re.IGNORECASE
+)
 PLUGINS = Path(__file__).parents[2] / "plugins"
 DESCRIBED = """
     import sys
@@ -42,3 +51,30 @@ def test_what_a_plugin_says_comes_before_what_is_known() -> None:
     assert [each.framework for each in found] == [*(each.framework for each in KNOWN), "strange"]
     assert theirs in found
     assert another in found
+
+
+def texts_of(path: Path) -> list[str]:
+    """The strings in the code of a module, its documentation left out."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    is_documentation = {
+        id(each.value)
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+    }
+    return [
+        each.value
+        for each in ast.walk(tree)
+        if isinstance(each, ast.Constant)
+        and isinstance(each.value, str)
+        and id(each) not in is_documentation
+    ]
+
+
+def test_the_core_names_frameworks_in_one_table_only() -> None:
+    naming = {
+        path.relative_to(CORE).as_posix()
+        for path in CORE.rglob("*.py")
+        if path.relative_to(CORE).parts[0] not in EXAMPLES
+        if any(NAMES.search(text) for text in texts_of(path))
+    }
+    assert naming == {"registry/known_frameworks.py"}

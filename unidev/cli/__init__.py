@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unidev.errors import UnidevError
+from unidev.registry.known_frameworks import OUR_TITLES
 from unidev.support.wording import plain
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _COMMANDS = {
 }
 """Each command with its help line, so that listing them does not import them."""
 
-_HELP = """
-One device layer for PyTorch, TensorFlow, PaddlePaddle, MXNet and NumPy.
+_HELP = f"""
+One device layer for {", ".join(OUR_TITLES)} and NumPy.
 
 \b
 Examples:

@@ -56,6 +56,7 @@ KNOWN = (
 )  # fmt: skip
 OUR_PLUGINS = tuple(sorted(each.framework for each in _WITH_PLUGIN))
 """The plugins of unidev's own repository."""
+OUR_TITLES = tuple(each.title for each in _WITH_PLUGIN)
 
 
 def install_command(plugin: str = _WITH_PLUGIN[0].framework) -> str:
