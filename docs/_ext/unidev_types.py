@@ -18,8 +18,8 @@ log = logging.getLogger(__name__)
 
 TYPES_PAGE = "reference/types"
 TYPES = {
-    "Array", "CombineMoments", "Contained", "ContainerFunctions", "Copy", "DeviceLike", "Dtype",
-    "Model", "Opt", "Optimizer", "Pair", "Part", "Shape", "Tensor",
+    "Array", "Children", "CombineMoments", "Contained", "ContainerFunctions", "Copy", "DeviceLike",
+    "Dtype", "Model", "Opt", "Optimizer", "Pair", "Part", "Shape", "Tensor",
 }  # fmt: skip
 """Short names in signatures, which that page explains."""
 
