@@ -199,7 +199,10 @@ def test_a_model_is_placed_on_each_device_and_is_back_in_the_end(as_if_real: Non
     assert unidev.device_of(net) is unidev.gpu(1)
 
 
-def test_a_device_with_too_little_memory_is_left_out(as_if_real: None) -> None:
+def test_a_device_with_too_little_memory_is_left_out(as_if_real: None, monkeypatch) -> None:
+    words = ("tried to allocate {requested}",)
+    monkeypatch.setattr(type(load_backend("numpy")), "out_of_memory_numbers", words)
+
     def function(x):
         if unidev.device_of(x) is unidev.gpu(0):
             raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")

@@ -46,6 +46,16 @@ class Counter(PeakCounter):
         self.peak[str(device)] = self.used.get(str(device), 0)
 
 
+@pytest.fixture(autouse=True)
+def words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a framework with GPUs, for which NumPy's backend stands in here."""
+    numbers = (
+        "tried to allocate {requested}", "of which {free} is free", "total capacity of {total}",
+        "available memory is only {free}",
+    )  # fmt: skip
+    monkeypatch.setattr(type(load_backend("numpy")), "out_of_memory_numbers", numbers)
+
+
 @pytest.fixture
 def counter(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> Counter:
     found = Counter()

@@ -22,8 +22,8 @@ class Device:
     ``with device:`` makes it the default for new tensors in this thread: unidev's on every backend,
     and the framework's own if the framework has a default device per thread. Scopes nest, and an
     exception ends them too. An asynchronous task is inside its own scopes, and those that are open
-    where it is created. Where the framework has one default for all tasks of a thread, as TensorFlow
-    and MXNet have, a scope inside another task's is a ``ScopeError``.
+    where it is created. Where the framework has one default for all tasks of a thread, as
+    TensorFlow and MXNet have, a scope inside another task's is a ``ScopeError``.
 
     Attributes:
         backend: name of the backend, such as ``torch``.

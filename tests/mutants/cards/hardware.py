@@ -244,6 +244,10 @@ def _memory(backend: Any, cards: Cards) -> None:
         card.touch()
         return Memory(card.used, CAPACITY - card.used, CAPACITY)
 
+    numbers = (
+        "tried to allocate {requested}", "total capacity of {total}", "of which {free} is free",
+    )  # fmt: skip
+    replace_value(backend, "out_of_memory_numbers", numbers)
     replace_value(backend, "memory", memory)
     replace_value(backend, "peaks", property(Peaks))
     replace_value(backend, "pinned", _pinned_once())
