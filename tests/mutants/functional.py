@@ -33,6 +33,19 @@ def gradient_of_a_stale_closure(backend: Any) -> None:
         return exact(self, compiled.setdefault(key, loss_of), leaves)
 
 
+@toy_mutant("value_and_grad.called_again")
+def value_and_gradient_one_after_the_other(backend: Any) -> None:
+    """The function is called for its value, and again for its gradient: ``f(x), grad(f)(x)``."""
+    from toy_backend.autograd import ToyAutograd
+
+    exact = ToyAutograd.of_tensors
+
+    @replace(ToyAutograd)
+    def of_tensors(self: Any, loss_of: Any, leaves: Any) -> Any:
+        loss = loss_of(leaves)
+        return loss, exact(self, loss_of, leaves)[1]
+
+
 @toy_mutant("value_and_grad.loss_is_detached")
 def loss_that_is_still_traced(backend: Any) -> None:
     """The loss leaks out of the function that was differentiated."""

@@ -176,10 +176,11 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=("autograd",), over="devices")
 def test_called_again(bench: Workbench, device: Device) -> None:
-    """Each call computes anew: from its own arguments, and from what the function has elsewhere."""
-    of_the_function: dict[str, Any] = {}
+    """Each call computes anew, once: from its arguments and from what else the function uses."""
+    of_the_function: dict[str, Any] = {"calls": 0}
 
     def loss_of(x: Any, y: Any) -> Any:
+        of_the_function["calls"] += 1
         return total(times(times(x, y), of_the_function["z"]))
 
     gradient_of = unidev.value_and_grad(loss_of)
@@ -187,7 +188,8 @@ def test_called_again(bench: Workbench, device: Device) -> None:
         x, y, z = (wholes(2, 3, start=start + n) for n in range(3))
         of_the_function["z"] = bench.make(z, device)
         loss, grad = bench.works(gradient_of, bench.make(x, device), bench.make(y, device))
-        where = f"sum of x*y*z on {device}, call {start}"
+        where, calls = f"sum of x*y*z on {device}, call {start}", of_the_function["calls"]
+        assert calls == start, f"{where}: the function was called {calls} times so far"
         check_gradient(bench, grad, y * z, device, where)
         _check_loss(bench, loss, float((x * y * z).sum()), device, where)
 
