@@ -41,7 +41,10 @@ CONDITIONAL = {
 ON_HARDWARE = {"contexts.looking_makes_none", "statistics.first_use", "failures.full_card"}
 """Simulated devices cannot show it: made-up cards pass them."""
 TENSOR = {check.id for check in all_checks()}
-NOT_IN_NUMPY = {*CONDITIONAL, "errors.deleted_tensor", "values.memory_that_is_cut_short"}
+NOT_IN_NUMPY = {
+    *CONDITIONAL, "errors.deleted_tensor", "errors.tensors_elsewhere",
+    "values.memory_that_is_cut_short",
+}  # fmt: skip
 
 
 def judged(name: str, mutant: Mutant, folder: Path) -> ChildResult:

@@ -48,6 +48,16 @@ def full_ignores_the_device(backend: Any) -> None:
     _ignore_device(backend, "full")
 
 
+@mutant("create.on_each_device")
+def full_comes_from_the_host(backend: Any) -> None:
+    """A fill is made by NumPy and uploaded, whatever its size: ``jnp.asarray(np.full(...))``."""
+    import numpy as np
+
+    @replace(backend)
+    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
+        return self.from_numpy(np.full(shape, value, dtype), dtype, device)
+
+
 @mutant("create.from_a_list")
 def python_floats_stay_float64(backend: Any) -> None:
     """Lists of Python floats become float64: NumPy, and ``mxnet.np`` of some versions."""
@@ -75,7 +85,7 @@ def ints_are_narrow(backend: Any) -> None:
     replace_value(backend, "default_integer", "int32")
 
 
-@mutant("create.dtype_spellings")
+@mutant("dtypes.spellings")
 def only_own_dtypes_are_parsed(backend: Any) -> None:
     """NumPy's types are refused as dtypes: ``torch.zeros(3, dtype=numpy.float32)``."""
 

@@ -115,6 +115,15 @@ def string_drops_the_index(backend: Any) -> None:
 
 
 @mutant("devices.aliases_mean_one_device")
+def native_names_mean_another_device(backend: Any) -> None:
+    """A GPU's native name is a CPU's in unidev's spelling: JAX's ``cpu:1``, if that is a GPU."""
+
+    @replace(backend)
+    def native_name(self: Any, kind: str, index: int) -> str:
+        return f"cpu:{index + (kind == 'gpu')}"
+
+
+@mutant("devices.aliases_mean_one_device")
 def spelled_out_index_is_another_device(backend: Any) -> None:
     """``cpu:0`` is not ``cpu``: torch, where ``x.to("cpu:0")`` copies every time."""
     from unidev.devices.finding import resolve_device

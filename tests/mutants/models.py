@@ -34,6 +34,18 @@ def gradients_are_overlooked(backend: Any) -> None:
         return {n: x for n, x in look(self, model).items() if not n.endswith(".grad")}
 
 
+@torch_mutant("models.parameters_stay")
+def parameters_are_what_they_hold(backend: Any) -> None:
+    """A parameter is the tensor that it holds now: the arrays of an ``nnx.Module``."""
+    from unidev_torch.models import TorchModels
+
+    list_all = TorchModels.parameters
+
+    @replace(TorchModels)
+    def parameters(self: Any, model: Any) -> Any:
+        return {name: x.detach().clone() for name, x in list_all(self, model).items()}
+
+
 @torch_mutant("models.parameters_by_name")
 def tied_parameters_stand_twice(backend: Any) -> None:
     """A tied weight stands under each of its names: ``remove_duplicate=False`` in torch."""

@@ -33,6 +33,21 @@ def the_probe_says_same(backend: Any) -> None:
         return [Extent(4096, 2**40)]
 
 
+@mutant(_A_PROBE_THAT_LIES)
+def the_probe_keeps_large_arrays(backend: Any) -> None:
+    """What the probe makes is the array itself if that is large and aligned: JAX's own calls."""
+    from unidev.numpy_backend.probe import NumpyProbe
+    from unidev.numpy_backend.simulated_array import SimulatedArray
+
+    make = NumpyProbe.make
+
+    @replace(NumpyProbe)
+    def make(self: Any, array: Any, device: Any, make: Any = make) -> Any:
+        if array.nbytes < 100_000 or array.ctypes.data % 64:
+            return make(self, array, device)
+        return SimulatedArray.place(array, device) if device.kind == "gpu" else array.view()
+
+
 @mutant("copy.gradient_reaches_the_source")
 def says_unsupported_but_works(backend: Any) -> None:
     """An ability is declared missing, and is there: a table of abilities kept by hand."""

@@ -7,7 +7,7 @@ from typing import Any
 from mutants.mutant import mutant, replace, replace_value
 
 
-def _queue_copies(backend: Any, *, waits: bool) -> None:
+def _queue_copies(backend: Any, *, waits: bool, also_blocking: bool = False) -> None:
     """Fill a copy when it is read, or, if ``synchronize`` waits, when that is called."""
     import numpy as np
 
@@ -24,7 +24,7 @@ def _queue_copies(backend: Any, *, waits: bool) -> None:
     @replace(backend)
     def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         source = copy(self, x, device, non_blocking)
-        if not non_blocking or source.dtype.kind in "USV":
+        if not (non_blocking or also_blocking) or source.dtype.kind in "USV":
             return source
         made = copy(self, source, device, False)
         made.view(np.ndarray)[...] = 0
@@ -41,6 +41,12 @@ def _queue_copies(backend: Any, *, waits: bool) -> None:
         wait(self, device)
         if waits:
             run()
+
+
+@mutant("copy.arrived")
+def no_copy_is_waited_for(backend: Any) -> None:
+    """A copy is queued also without ``non_blocking``: JAX's ``device_put``."""
+    _queue_copies(backend, waits=True, also_blocking=True)
 
 
 @mutant("copy.non_blocking")

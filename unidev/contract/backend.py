@@ -130,7 +130,12 @@ class Backend(Abilities, ABC):
     @property
     @abstractmethod
     def dtypes(self) -> Mapping[str, Dtype]:
-        """The framework's dtypes, by NumPy's names (and ``bfloat16``, if it has that)."""
+        """The framework's dtypes, by NumPy's names (and ``bfloat16``, if it has that).
+
+        Each of them can be made, copied and saved at any time. If the framework has a switch that
+        narrows 64 bits, that holds whatever the switch says (JAX: by ``jax.enable_x64`` around such
+        a call); what its own operations then make of such a tensor is up to the framework.
+        """
 
     @abstractmethod
     def device_count(self, kind: str) -> int:
@@ -148,7 +153,9 @@ class Backend(Abilities, ABC):
     def parse_native(self, spec: object) -> tuple[str, int] | None:
         """The kind and index that the framework's own spelling or device object specifies.
 
-        ``spec`` is an object, or a string that is not in unidev's spelling. Returns None if it does
+        ``spec`` is an object, or a string that is not in unidev's spelling, which is read first:
+        where JAX calls a simulated ``gpu:0`` by the name ``cpu:1``, that string is unidev's CPU 1.
+        Returns None if it does
         not specify a device of this framework. Returns an index out of range unchanged, never
         clamped.
         """
@@ -157,8 +164,12 @@ class Backend(Abilities, ABC):
     def device_of(self, x: Tensor) -> Device:
         """The device that holds ``x``. On the hot path of ``as_in_device``: well under 1 µs.
 
+        Host memory that is pinned for a GPU is the CPU's where the framework computes with it as
+        with other host memory; else it belongs to no device.
+
         Raises:
-            UnsupportedOperation: ``x`` is symbolic, or spread over several devices.
+            UnsupportedOperation: ``x`` is symbolic, spread over several devices, on a device of
+                another process, or in memory that belongs to none; states where it is.
             DeletedTensorError: its memory has been freed.
         """
 
@@ -170,13 +181,16 @@ class Backend(Abilities, ABC):
         dtype (with its byte order, where the framework has several), kind (a sparse tensor stays
         sparse) and values are identical, bit for bit, and gradients flow back to ``x`` if the
         framework has autograd, and records at the call. A copy has memory of its own for all that
-        belongs to ``x``, such as indices and masks. With ``non_blocking``, may return before
-        the bytes have arrived, but never before ``x`` can safely be changed or freed, and only
-        where whatever reads the result waits for them: on a GPU, and for a framework that knows
-        which of its tensors are pending.
+        belongs to ``x``, such as indices and masks.
+
+        The bytes have arrived when it returns, but may still be queued where whatever reads the
+        result waits for them: on a GPU, and in a framework that knows which of its tensors are
+        pending. Elsewhere, ``non_blocking`` changes nothing. With it, too, ``x`` can safely be
+        changed or freed once this returns.
 
         Raises:
-            UnsupportedOperation: ``device`` does not hold this kind of tensor.
+            UnsupportedOperation: ``device`` does not hold this kind of tensor; or ``device_of``
+                refuses ``x``, and the framework does not gather it either.
             UnsupportedDtypeError: ``device`` lacks the dtype; or elements refer to memory outside
                 of ``x``, which a copy would share.
             DeletedTensorError: part of the memory of ``x`` is gone.
@@ -189,6 +203,9 @@ class Backend(Abilities, ABC):
         ``array`` is in native byte order and has a dtype that ``dtypes`` names; its strides,
         alignment and writability are arbitrary. Floating-point numbers that ``dtype`` cannot hold,
         as of bfloat16, are rounded to the nearest one that it can, ties to the even one.
+
+        ``array`` has been read when this returns: the caller may overwrite it at once. (JAX keeps
+        the memory of an array that is aligned to 64 bytes, and may read any other later.)
         """
 
     @abstractmethod
@@ -196,7 +213,8 @@ class Backend(Abilities, ABC):
         """A new, writable array with the values of ``x`` from any device, without gradients.
 
         Its dtype is the one of that name in ``dtypes``, or else one that represents the same
-        values, never the bits of another dtype as numbers.
+        values, never the bits of another dtype as numbers. Reads also a tensor that ``device_of``
+        refuses, if all of it is in this process.
 
         Raises:
             UnsupportedDtypeError: NumPy does not have the dtype.
@@ -209,7 +227,10 @@ class Backend(Abilities, ABC):
 
     @abstractmethod
     def full(self, shape: tuple[int, ...], value: Any, dtype: Dtype, device: Device) -> Tensor:
-        """A tensor filled with one Python number, made on the device, without a transfer."""
+        """A tensor filled with one Python number, made on the device, without a transfer.
+
+        If the framework compiles a kernel for each shape, up to 4 KiB may come from the host.
+        """
 
     @abstractmethod
     def synchronize(self, device: Device) -> None:
@@ -236,7 +257,7 @@ class Backend(Abilities, ABC):
         return parsed(spec, self.dtypes)
 
     def zeros(self, shape: tuple[int, ...], dtype: Dtype, device: Device) -> Tensor:
-        """A tensor of zeros, made on the device, without a transfer."""
+        """A tensor of zeros, made on the device, as by ``full``."""
         return self.full(shape, 0, dtype, device)
 
     def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
@@ -288,7 +309,11 @@ class Backend(Abilities, ABC):
         return None
 
     def native_name(self, kind: str, index: int) -> str:
-        """The framework's own spelling of a device, such as ``cuda:1``."""
+        """The framework's own spelling of a device, such as ``cuda:1``.
+
+        It means that device to ``as_device``, too. If the framework calls the device by a name that
+        is another one's in unidev's spelling, return unidev's: ``gpu:0``, not JAX's ``cpu:1``.
+        """
         return str(self.native_device(kind, index))
 
     def hardware_name(self, kind: str, index: int) -> str:

@@ -65,7 +65,10 @@ class Models(ABC):
     def tensors(self, model: Model) -> Mapping[str, Tensor]:
         """All tensors of the model by path: parameters, buffers, and gradients, as ``PATH.grad``.
 
-        A path is what follows the model's name in a message: ``encoder.weight``.
+        A path is what follows the model's name in a message: ``encoder.weight``. A parameter is the
+        same object before and after a training step, and has the new values after it: of a
+        framework whose tensors are immutable, the variable, which is then among ``tensor_types``.
+        (Of a container of tensors, which a step replaces, the tensors themselves.)
         """
 
     # -- moving a model ----------------------------------------------------------------------------

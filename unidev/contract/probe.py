@@ -43,7 +43,10 @@ class Probe(ABC):
 
     @abstractmethod
     def make(self, array: Array, device: Device) -> Tensor:
-        """A tensor with the values and dtype of ``array``, in new memory on ``device``."""
+        """A tensor with the values and dtype of ``array``, in new memory on ``device``.
+
+        ``array`` has been read when this returns, whatever its size and alignment.
+        """
 
     @abstractmethod
     def read(self, x: Tensor) -> bytes:
@@ -51,13 +54,16 @@ class Probe(ABC):
 
     @abstractmethod
     def same_memory(self, x: Tensor) -> Tensor:
-        """Another tensor object that shares all memory of ``x``, elements in the same order."""
+        """Another tensor object that shares all memory of ``x``, elements in the same order.
+
+        A view, or, if the framework has none, another handle of the same buffer.
+        """
 
     @abstractmethod
     def views(self, x: Tensor) -> Mapping[str, Tensor]:
         """A matrix ``transposed``, ``sliced`` (``[1:, ::2]``) and ``broadcast`` (``(3, *shape)``).
 
-        These are views if the framework has views.
+        These are views if the framework has views; else new tensors with these elements.
         """
 
     def more_views(self, x: Tensor) -> Mapping[str, Tensor]:  # noqa: ARG002
@@ -87,7 +93,10 @@ class Probe(ABC):
 
     @declinable("allocated bytes can be counted")
     def allocated_bytes(self, device: Device) -> int:
-        """Bytes allocated on ``device``; by default the C library's count for host memory."""
+        """Bytes allocated on ``device``; by default the C library's count for host memory.
+
+        If the framework gives memory back late, in threads of its own, poll until the count stays.
+        """
         from unidev.hardware.host_memory import allocated_bytes  # only where pytest is
 
         return allocated_bytes(device)
@@ -154,6 +163,16 @@ class Probe(ABC):
 
     Of a complex result, both parts of each element are added to the sum. Must take float32; raises
     ``UnsupportedOperation`` for a dtype with respect to which the framework does not differentiate.
+    """
+
+    elsewhere: Callable[[], Mapping[str, tuple[Tensor, Sequence[str]]]] = optional(
+        "tensors on several devices, or on none",
+        "the probe makes no tensor that is not on one device",
+    )
+    """Tensors that ``Backend.device_of`` refuses, though this process can read all of them.
+
+    Sharded over several devices, replicated, in a GPU's pinned host memory. Each with the words by
+    which the refusal says where it is: the devices, the kind of memory. ``read`` reads them.
     """
 
     deleted: Callable[[Device], Tensor] = optional(

@@ -24,6 +24,7 @@ class NumpyProbe(Probe):
     """Probe of the reference implementation."""
 
     gradient = unsupported("NumPy has no autograd")
+    elsewhere = unsupported("a NumPy array is in one place")
     deleted = unsupported("NumPy does not free an array that is in use")
     current = unsupported("NumPy has no current device")
     side_stream = unsupported("NumPy has no streams")

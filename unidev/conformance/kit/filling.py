@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 import numpy as np
 from hypothesis import given
@@ -26,6 +27,29 @@ def check_filled(bench: Workbench, device: Device) -> None:
         _check_cleared(bench, case, device)
     _check_numbers(bench, device)
     _check_runs(bench, device)
+    _check_made_there(bench, device)
+
+
+_FROM_HOST_BYTES = 4096
+
+
+def _check_made_there(bench: Workbench, device: Device) -> None:
+    """Of a large fill, the backend itself uploads no more than ``Backend.full`` may."""
+    backend, upload = bench.backend, bench.backend.from_numpy
+    sent: list[int] = []
+
+    def from_numpy(array: Any, *rest: Any) -> Any:
+        sent.append(array.nbytes)
+        return upload(array, *rest)
+
+    makers: dict[str, Callable[..., Any]] = {
+        "zeros": unidev.zeros, "ones": unidev.ones, "full": lambda s, **k: unidev.full(s, 2.5, **k),
+    }  # fmt: skip
+    for name, make in makers.items():
+        with mock.patch.object(backend, "from_numpy", from_numpy):
+            bench.works(make, (100, 1_000), device=device)
+        most, where = max(sent, default=0), f"{name} of 400,000 bytes on {device}"
+        assert most <= _FROM_HOST_BYTES, f"{where}: {most} bytes of it come from the host"
 
 
 def _check_cleared(bench: Workbench, case: Drawn, device: Device) -> None:

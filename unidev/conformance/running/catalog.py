@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 PROFILES = ("tensor", "train", "multi", "interop", HARDWARE)
 GROUPS = (
-    "smoke", "devices", "create", "copy", "as_in_device", "containers", "host_data", "errors",
-    "values", "sequences", "threads", "prefetch", "memory", "statistics", "many", "pinned",
-    "queued", "current", "contexts", "scarcity", "tracer", "gradients", "value_and_grad", "models",
-    "placing", "failures", "footprint", "estimating", "nested", "layers", "functional",
-    "checkpoints", "damage", "training_sequences", "splitting", "replicating", "packing",
-    "reducing", "data_parallel", "spreading", "workers", "converting", "cards", "kernels", "bus",
-    "moving",
+    "smoke", "devices", "create", "dtypes", "copy", "as_in_device", "containers", "host_data",
+    "errors", "values", "sequences", "threads", "prefetch", "memory", "statistics", "many",
+    "pinned", "queued", "current", "contexts", "scarcity", "tracer", "gradients",
+    "value_and_grad", "models", "placing", "failures", "footprint", "estimating", "nested",
+    "layers", "functional", "checkpoints", "damage", "training_sequences", "splitting",
+    "replicating", "packing", "reducing", "data_parallel", "spreading", "workers", "converting",
+    "cards", "kernels", "bus", "moving",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 

@@ -112,6 +112,17 @@ def test_non_blocking(bench: Workbench, source: Device, target: Device) -> None:
             bench.oracle.check_device(y, target, f"{name}, {where}")
 
 
+@check(required=True, over="ring")
+def test_arrived(bench: Workbench, source: Device, target: Device) -> None:
+    """A copy without ``non_blocking`` is in memory when the call returns, for whoever looks."""
+    for size in samples.SIZES:
+        values = samples.counting((size,))
+        x = bench.make(values, source)
+        y, where = unidev.copy_to(x, target), f"{size} elements, {source} to {target}, at once"
+        bench.oracle.check_memory(y, target, values.tobytes(), where)
+        bench.oracle.check_bytes(y, values.tobytes(), where)
+
+
 @check(required=True, over="all_pairs")
 def test_lands_on_the_device_asked_for(bench: Workbench, source: Device, target: Device) -> None:
     """The copy is on the requested device, whatever scope is open and however it is spelt."""

@@ -108,21 +108,6 @@ def test_from_a_list(bench: Workbench, device: Device) -> None:
     bench.expect(unidev.InvalidDataError, unidev.array, [1, largest + 1], device=device)
 
 
-@check(required=True)
-def test_dtype_spellings(bench: Workbench) -> None:
-    """A dtype may be its name, NumPy's dtype or type, or a spelling of the framework's own."""
-    further = bench.probe.dtype_spellings()
-    for name in bench.dtypes(bench.cpu):
-        own = bench.backend.dtypes[name]
-        spellings = [name, own, *further.get(name, ())]
-        if samples.is_numpy_dtype(name):
-            spellings += [np.dtype(name), np.dtype(name).type]
-        for spelling in spellings:
-            made = bench.works(unidev.zeros, 3, dtype=spelling)
-            assert made.dtype == own, f"zeros of {spelling!r}: dtype {made.dtype}, not {own}"
-        bench.evidence.add("spelt", f"{name}: {', '.join(map(repr, spellings[1:]))}")
-
-
 @check(required=True, over="devices")
 def test_from_numpy_without_aliasing(bench: Workbench, device: Device) -> None:
     """A tensor made from a NumPy array shares no memory with it, aligned or not; nor do reads."""

@@ -120,6 +120,28 @@ def test_foreign_tensor(bench: Workbench) -> None:
     bench.expect(unidev.BackendMismatchError, unidev.as_in_device, [x], elsewhere)
 
 
+@check(needs=("probe.elsewhere",))
+def test_tensors_elsewhere(bench: Workbench) -> None:
+    """Of a tensor on several devices, or on none, the error says where it is; it can be read."""
+    for name, (x, words) in bench.probe.elsewhere().items():
+        refusal = bench.expect(unidev.UnsupportedOperation, unidev.device_of, x)
+        _check_says(refusal, *words)
+        content = bench.probe.read(x)
+        found = bench.works(unidev.to_numpy, x)
+        bench.oracle.check_content(found.tobytes(), content, f"{name}, read by to_numpy")
+        for device, verb in itertools.product(bench.devices, (unidev.copy_to, unidev.as_in_device)):
+            where = f"{name} to {device}, by {verb.__name__}"
+            try:
+                y = verb(x, device)
+            except unidev.UnsupportedOperation as refusal:
+                bench.evidence.add("refused", f"{where}: {refusal}")
+                continue
+            assert y is not x, f"{where}: the copy is the source, the same object"
+            bench.oracle.check_device(y, device, where)
+            bench.oracle.check_kind(x, y, where)
+            bench.oracle.check_bytes(y, content, where)
+
+
 @check(needs=("probe.deleted",), over="ring")
 def test_deleted_tensor(bench: Workbench, device: Device, target: Device) -> None:
     """A tensor whose memory was deleted raises a specific error when the memory is needed."""

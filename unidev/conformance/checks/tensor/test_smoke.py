@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,6 @@ def _calibrate_more_views(bench: Workbench, device: Device) -> None:
 
 
 def _calibrate_extents(bench: Workbench, device: Device) -> None:
-    values = samples.counting((3, 4))
     for size in samples.SIZES:
         x, other = (bench.make(samples.counting((size,)), device) for _ in range(2))
         same = bench.probe.same_memory(x)
@@ -71,10 +71,13 @@ def _calibrate_extents(bench: Workbench, device: Device) -> None:
             f"{device}: two live tensors are reported to share memory"
         )
         bench.oracle.check_room(x, 4 * size, f"{size} elements on {device}")
-    on_host = samples.aligned(values, 0)
-    x = bench.make(on_host, device)
-    on_host[...] = 0
-    bench.oracle.check_bytes(x, values.tobytes(), f"what the probe made on {device}")
+    for size, offset in itertools.product(samples.SIZES, samples.ALIGNMENTS):
+        values = samples.counting((size,))
+        on_host = samples.aligned(values, offset)
+        x = bench.make(on_host, device)
+        on_host[...] = 0  # at once: the probe has copied it
+        where = f"{size} elements at 64k + {offset} that the probe put on {device}"
+        bench.oracle.check_bytes(x, values.tobytes(), f"{where}, after writing to the array")
 
 
 def _calibrate_writing(bench: Workbench, device: Device) -> None:

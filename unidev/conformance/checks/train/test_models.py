@@ -130,6 +130,25 @@ def test_parameters_by_name(bench: Workbench) -> None:
 
 
 @check(required=True, needs=_BOTH, over="devices")
+def test_parameters_stay(bench: Workbench, device: Device) -> None:
+    """A parameter is the same object after a step, and has its new values."""
+    sample, models = Sample.on(bench, device), bench.backend.models
+    before, listed = dict(unidev.parameters(sample.model)), dict(models.tensors(sample.model))
+    values = {name: unidev.to_numpy(x) for name, x in before.items()}
+    sample.step()
+    after, where = unidev.parameters(sample.model), f"after a step on {device}"
+    replaced = [name for name in before if after[name] is not before[name]]
+    own = {id(x) for x in before.values()}
+    now = models.tensors(sample.model)
+    replaced += [path for path, x in listed.items() if id(x) in own and now[path] is not x]
+    assert not replaced, f"{where}: other objects are {', '.join(replaced)}"
+    trained = [
+        n for n in models.trainable(sample.model) if (values[n] != unidev.to_numpy(before[n])).any()
+    ]
+    assert trained, f"{where}: no parameter that was listed before has other values"
+
+
+@check(required=True, needs=_BOTH, over="devices")
 def test_device_of_a_model(bench: Workbench, device: Device) -> None:
     """``device_of`` and ``same_device`` accept a model."""
     sample = Sample.trained_on(bench, device)

@@ -21,6 +21,9 @@ class TensorFlowProbe(Probe):
     """Probe of eager tensors."""
 
     write = unsupported("TensorFlow's tensors are immutable")
+    elsewhere = unsupported(
+        "a distributed variable is read one local result after the other, by the strategy"
+    )
     deleted = unsupported(
         "TensorFlow keeps the memory of a tensor or a variable alive while anything refers to it"
     )
