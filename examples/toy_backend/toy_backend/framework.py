@@ -33,7 +33,8 @@ class Array:
         return _computed(np.multiply, (self, _lifted(other, self)), pulls)
 
     def __sub__(self, other: "Array | float") -> "Array":
-        return self + _lifted(other, self) * -1
+        pulls = (lambda g, x, _: _reduced(g, x.shape), lambda g, _, y: _reduced(g * -1, y.shape))
+        return _computed(np.subtract, (self, _lifted(other, self)), pulls)
 
     def __matmul__(self, other: "Array") -> "Array":
         return _computed(
