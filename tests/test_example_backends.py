@@ -32,7 +32,7 @@ class Example(NamedTuple):
 
 
 MINIMAL = Example("minimal", 120, {"tensor": 90})
-TOY = Example("toy", 300, {"tensor": 90, "train": 20})
+TOY = Example("toy", 160, {"tensor": 90, "train": 20})
 JUDGED = [(example, profile) for example in (MINIMAL, TOY) for profile in example.profiles]
 
 
