@@ -65,7 +65,7 @@ def loss_that_is_still_traced(backend: Any) -> None:
         return seen[0], found
 
 
-@toy_mutant("value_and_grad.sgd_is_exact")
+@toy_mutant("value_and_grad.sgd_is_exact", "trees.trained_anew")
 def step_in_place_of_an_immutable_tensor(backend: Any) -> None:
     """A step is written into the old tensor's memory, which others have too: donated buffers."""
     from toy_backend.autograd import ToyAutograd

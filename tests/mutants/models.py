@@ -113,7 +113,7 @@ def anything_is_a_model(backend: Any) -> None:
     from unidev.registry.selection import active_backend
 
     @in_place_of(placing.backend_of_model)
-    def backend_of_model(model: Any) -> Any:
+    def backend_of_model(model: Any, **_: Any) -> Any:
         return active_backend()
 
 

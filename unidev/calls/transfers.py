@@ -61,6 +61,13 @@ def of_model(
         tensors = backend.models.tensors(model).values()
     except UnidevError:  # placing it raises the same error, to the user
         return ()
+    return of_tensors(operation, tensors, target, backend)
+
+
+def of_tensors(
+    operation: str, tensors: Iterable[Any], target: Device, backend: Backend
+) -> tuple[PlannedTransfer, ...]:
+    """The transfers that bring these to ``target``: one from each device where some are."""
     sizes: dict[Device, int] = {}
     shapes: dict[Device, list[tuple[int, ...] | None]] = {}
     for x in _each_once(tensors):

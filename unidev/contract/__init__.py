@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         without_rows,
     )
     from unidev.contract.memory import Extent, Memory, PeakCounter
-    from unidev.contract.models import Models, Stored, check_state, found_in
+    from unidev.contract.models import Models, Stored, TreeModels, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
@@ -120,6 +120,7 @@ if TYPE_CHECKING:
         "Tracer",
         "Training",
         "TransferExample",
+        "TreeModels",
         "Unsupported",
         "Wheel",
         "build_once",
@@ -155,7 +156,7 @@ _NAMES = {
     "contract.layers": "Functions Layers Moments",
     "contract.loading": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
-    "contract.models": "Models Stored check_state found_in",
+    "contract.models": "Models Stored TreeModels check_state found_in",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",

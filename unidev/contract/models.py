@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.optional import optional
-from unidev.errors import CheckpointError
+from unidev.errors import CheckpointError, UnsupportedOperation
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
@@ -39,7 +39,18 @@ class Models(ABC):
     """
 
     takes_containers = False
-    """Whether nested containers of tensors are models, too."""
+    """Whether nested containers of tensors are models, too, which change in place.
+
+    The methods of this part then take them.
+    """
+    rebuilds_containers = False
+    """Whether nested containers of tensors are models, too, of which unidev makes new ones.
+
+    For frameworks whose users keep parameters in trees, and replace them: dicts, dataclasses, what
+    ``Backend.opened`` takes apart. ``place`` and ``load_parameters`` return a new tree. unidev does
+    all that itself, by ``copy_to`` and ``from_numpy``; of this part, only ``read`` sees tensors of
+    a tree.
+    """
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
@@ -145,6 +156,15 @@ class Models(ABC):
                     if self.is_on(part, device):
                         self.swap(part, twin)
                 raise
+
+    def placed(self, model: Model, device: Device, optimizer: Any = None) -> tuple[Model, Any]:
+        """The model on ``device``, and the optimizer: those to use from now on.
+
+        By default ``place``, which returns the same model. Override it only for models without
+        identity, of which it returns new ones and changes none; what keeps a model at work on
+        several devices does not take those.
+        """
+        return model, self.place(model, device, optimizer)
 
     # -- several devices ---------------------------------------------------------------------------
 
@@ -275,6 +295,28 @@ class Models(ABC):
     Raises:
         CheckpointError: ``state`` is that of another optimizer; the optimizer is unchanged.
     """
+
+
+def _refused(models: Models, *_: object) -> Any:
+    raise UnsupportedOperation(
+        "a model that is no tree", f"the {models.backend.name} backend has no class of models"
+    )
+
+
+_no_model: Any = _refused
+"""In place of any method of ``Models``."""
+
+
+class TreeModels(Models):
+    """For a framework without classes of models: its models are trees, and unidev does the rest.
+
+    ``models = part("unidev.contract:TreeModels")``.
+    """
+
+    rebuilds_containers = True
+
+    # unidev calls them for models with an identity alone, of which there are none here.
+    parameters = trainable = tensors = parts = twin = swap = stored = write = _no_model
 
 
 def check_state(

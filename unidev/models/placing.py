@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from unidev.calls.boundary import call
-from unidev.calls.transfers import of_model
+from unidev.calls.transfers import of_model, of_tensors
 from unidev.devices.finding import resolve_device
-from unidev.errors import NotAModelError, NotATensorError
+from unidev.errors import NotAModelError, NotATensorError, UnsupportedContainerError
+from unidev.models import trees
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import kind_of
-from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, Handle, classify, model_of
+from unidev.tensors.classify import (
+    CONTAINER,
+    MODEL,
+    OTHER,
+    Handle,
+    classify,
+    model_of,
+)
 from unidev.tensors.containers import tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -17,7 +25,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.contract.models import Models
+    from unidev.contract.tracer import PlannedTransfer
     from unidev.devices.finding import DeviceLike
 
     M = TypeVar("M")
@@ -44,26 +52,37 @@ def place(  # noqa: D103, F811
 def place(  # noqa: F811  ruff knows only the decorator of typing
     model: Any, device: DeviceLike, /, *, optimizer: Any = None
 ) -> Any:
-    """Move ``model`` to ``device`` in place; returns the same object.
+    """Move ``model`` to ``device``: in place, or, if it is an immutable tree, as a new one.
 
+    Assigning the result works with every framework::
+
+        net = unidev.place(net, device)
+
+    A model with an identity (a ``Module``, ``Layer``, ``Block``) is moved in place and returned.
     Parameters, buffers and gradients get new memory on ``device``. Parameter objects keep their
     identity, so existing optimizers still train them. Tied weights stay tied and frozen ones
-    frozen; hooks and the training mode are kept. A model that is already on ``device`` is not
-    touched. Everything is copied before the old memory is released: the device needs room for the
-    complete model, and if anything fails, the model stays where it was, unchanged; also if signal
-    handlers raise (Ctrl-C, an alarm), however often. A thread waits while another
-    one places a model.
+    frozen; hooks and the training mode are kept. Everything is copied before the old memory is
+    released: the device needs room for the complete model, and if anything fails, the model stays
+    where it was, unchanged; also if signal handlers raise (Ctrl-C, an alarm), however often. A
+    thread waits while another one places a model.
+
+    Where tensors are immutable, a container of them (a dict of parameters, a frozen dataclass, a
+    module that is a tree) is a model, too. It is not changed: a new tree of the same structure is
+    returned, in which a tensor that occurs twice still does.
+
+    A model that is already on ``device`` is returned as it is.
 
     Args:
         model: a PyTorch ``Module``, a Keras ``Model`` or ``Layer``, a ``tf.Module``, a Paddle
             ``Layer``, a Gluon ``Block`` or a ``unidev.nn`` layer; with NumPy also a nested dict or
-            list of arrays, which are replaced in it.
+            list of arrays, which are replaced in it; with a framework of immutable tensors, a tree.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
-        optimizer: the framework's optimizer of this model; its state moves along.
+        optimizer: the framework's optimizer of this model, or of a tree the optimizer's state; it
+            moves along.
 
     Returns:
-        ``model``; with an optimizer ``(model, optimizer)``, where ``optimizer`` is the one to use
-        from now on.
+        The model to use from now on: ``model`` itself, or a new tree. With an optimizer
+        ``(model, optimizer)``, those to use from now on.
 
     Raises:
         NotAModelError: ``model`` is not a model; the message says what to use instead.
@@ -80,42 +99,51 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
     >>> unidev.place(model, "cpu") is model
     True
     """
-    backend = backend_of_model(model)
-    target = resolve_device(device, backend)
-    if optimizer is None:
-        place_on(target, model, None, backend)
-        return model
-    return model, place_on(target, model, optimizer, backend)
+    backend = backend_of_model(model, takes_trees=True)
+    placed = place_on(resolve_device(device, backend), model, optimizer, backend)
+    return placed[0] if optimizer is None else placed
 
 
 def place_on(
     target: Device, model: Any, optimizer: Any, backend: Backend, operation: str = "place"
-) -> Any:
-    """``place``, recorded in traces as ``operation``; returns the optimizer to use from now on."""
+) -> tuple[Any, Any]:
+    """``place``, recorded in traces as ``operation``; model and optimizer to use from now on."""
 
     def doing() -> tuple[str, Device]:
         return f"placing a {kind_of(model)} on {target}; it was not moved", target
 
     with _one_at_a_time:
         return call(
-            backend, _placed, backend.models, model, target, optimizer,
+            backend, _placed, backend, model, target, optimizer,
             doing=doing,
             operation=operation,
-            transfers=lambda: of_model(operation, model, target, backend),
+            transfers=lambda: _transfers(operation, model, optimizer, target, backend),
         )  # fmt: skip
 
 
-def _placed(models: Models, model: Any, target: Device, optimizer: Any) -> Any:
+def _placed(backend: Backend, model: Any, target: Device, optimizer: Any) -> tuple[Any, Any]:
+    if trees.is_tree(model, backend):
+        return trees.placed(model, optimizer, target, backend)
+    models = backend.models
     if optimizer is None and models.is_placed(model, target):
-        return None
-    return models.place(model, target, optimizer)
+        return model, None
+    return models.placed(model, target, optimizer)
+
+
+def _transfers(
+    operation: str, model: Any, optimizer: Any, target: Device, backend: Backend
+) -> tuple[PlannedTransfer, ...]:
+    if not trees.is_tree(model, backend):
+        return of_model(operation, model, target, backend)
+    moving = [x for x, _ in tensors_of((model, optimizer))]
+    return of_tensors(operation, moving, target, backend)
 
 
 def parameters(model: Any, /) -> dict[str, Any]:
     """The parameters of ``model`` by name, frozen ones included, in the framework's order.
 
     The tensors are the framework's own, not copies: writing to one changes the model. A tied
-    parameter is listed once, under its first name.
+    parameter is listed once, under its first name. Of a container, all tensors are listed.
 
     Raises:
         NotAModelError: ``model`` is not a model.
@@ -126,11 +154,16 @@ def parameters(model: Any, /) -> dict[str, Any]:
     ['encoder.0', 'bias']
     """
     model = model_of(model)
-    return dict(backend_of_model(model).models.parameters(model))
+    backend = backend_of_model(model, takes_trees=True)
+    if trees.is_tree(model, backend):
+        return trees.parameters(model)
+    return dict(backend.models.parameters(model))
 
 
-def backend_of_model(model: Any) -> Backend:
+def backend_of_model(model: Any, *, takes_trees: bool = False) -> Backend:
     """The backend of ``model``; its ``models`` is available.
+
+    ``takes_trees``: whether it may be a container of which the caller makes a new one.
 
     Raises:
         NotAModelError: ``model`` is not a model; the message says what to use instead.
@@ -142,26 +175,34 @@ def backend_of_model(model: Any) -> Backend:
             f"and make a new {kind_of(model)} for other devices."
         )
     kind, backend = classify(model)
-    if kind == CONTAINER:
-        return _backend_of_container(model)
+    if kind in (CONTAINER, OTHER):  # of others, some are registered
+        return _backend_of_container(model, kind, takes_trees=takes_trees)
     if kind == MODEL and backend is not None:
         return backend
-    if kind == TENSOR:
-        raise NotAModelError(
-            f"a {kind_of(model)} is a tensor, not a model: move tensors with copy_to(x, device) or "
-            "as_in_device(x, device)."
-        )
-    raise NotAModelError(f"a model is required, not {kind_of(model)}.")
+    raise NotAModelError(
+        f"a {kind_of(model)} is a tensor, not a model: move tensors with copy_to(x, device) or "
+        "as_in_device(x, device)."
+    )
 
 
-def _backend_of_container(model: Any) -> Backend:
+def _not_a_model(x: object) -> NotAModelError:
+    return NotAModelError(f"a model is required, not {kind_of(x)}.")
+
+
+def _backend_of_container(model: Any, kind: str, *, takes_trees: bool) -> Backend:
     try:
         found = {backend.name: backend for _, backend in tensors_of(model)}
-    except NotATensorError as error:  # a model in it
+    except (NotATensorError, UnsupportedContainerError) as error:
+        if kind == OTHER:  # not one of those that are registered, or without a tensor
+            raise _not_a_model(model) from error
+        if isinstance(error, UnsupportedContainerError):
+            raise
         raise NotAModelError(
             f"this {kind_of(model)} contains a model but is not one itself: pass each model on its "
             "own."
         ) from error
+    if kind == OTHER and not found:
+        raise _not_a_model(model)
     names = " and ".join(sorted(found)) or "none"
     if len(found) != 1:
         raise NotAModelError(
@@ -169,9 +210,16 @@ def _backend_of_container(model: Any) -> Backend:
             f"tensors are of one backend, but these are of: {names}."
         )
     (backend,) = found.values()
-    if not backend.models.takes_containers:
+    models = backend.models
+    if models.takes_containers or (models.rebuilds_containers and takes_trees):
+        return backend
+    if models.rebuilds_containers:
         raise NotAModelError(
-            f"a {kind_of(model)} of {names} tensors is not a model: as_in_device(x, device) "
-            "returns one with its tensors on the device."
+            f"this {kind_of(model)} is a tree of immutable tensors: place, parameters, "
+            "save_parameters, load_parameters, value_and_grad and sgd take it, and return new "
+            "ones. A model is required that can be changed in place."
         )
-    return backend
+    raise NotAModelError(
+        f"a {kind_of(model)} of {names} tensors is not a model: as_in_device(x, device) "
+        "returns one with its tensors on the device."
+    )

@@ -212,7 +212,7 @@ def _made(make: Callable[[Layers], Model]) -> Model:
     made = call(backend, make, backend.layers, doing="making a layer")
     device = innermost_device(backend.name)
     if device is not None and device is not backend.cpu:
-        place_on(device, made, None, backend)
+        made, _ = place_on(device, made, None, backend)
     return made
 
 

@@ -109,5 +109,4 @@ def _copy_on(device: Device, model: Any, backend: Backend) -> Any:
             f"its framework cannot make one ({type(error).__name__}: {reason}); "
             "unidev.DataParallel(model, devices) needs no copy",
         ) from error
-    place_on(device, made, None, backend, "replicate")
-    return made
+    return place_on(device, made, None, backend, "replicate")[0]

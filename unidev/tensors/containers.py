@@ -336,10 +336,11 @@ class Opened:
 
     def layout(self) -> list[tuple[Any, ...]]:
         """For each tensor, the keys that lead to it, and the classes of the containers there."""
-        return [
-            tuple((step.entry, step.type) for step in self._accessors[position])
-            for position, *_ in self.found
-        ]
+        return [tuple((step.entry, step.type) for step in steps) for steps in self.steps()]
+
+    def steps(self) -> list[Iterable[optree.PyTreeEntry]]:
+        """For each tensor, the steps that lead to it."""
+        return [self._accessors[position] for position, *_ in self.found]
 
     def has_structure_of(self, other: Opened) -> bool:
         """Whether tensors stand at the same places in containers of the same classes."""

@@ -45,10 +45,11 @@ _BUILTIN = (OrderedDict, defaultdict, dict, list, tuple)
 """Those whose items can be replaced, the narrowest first."""
 
 
-class _WrittenOut(optree.PyTreeEntry):
+class WrittenStep(optree.PyTreeEntry):
     """A step in a path as it is written: ``.x``, ``['x']``."""
 
     def codify(self, node: str = "") -> str:
+        """The step behind ``node``."""
         return node + str(self.entry)
 
 
@@ -116,7 +117,7 @@ def register_container(
 
 
 def _register(cls: type[Any], functions: ContainerFunctions) -> None:
-    optree.register_pytree_node(cls, *functions, path_entry_type=_WrittenOut, namespace=NAMESPACE)
+    optree.register_pytree_node(cls, *functions, path_entry_type=WrittenStep, namespace=NAMESPACE)
 
 
 def _with_steps(name: object, flatten: Callable[..., Any]) -> Callable[[Any], tuple[Any, ...]]:

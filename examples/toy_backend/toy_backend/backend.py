@@ -12,6 +12,7 @@ class ToyBackend(Backend):
     tensor_types = (toy.Array,)  # `Traced`, a subclass, included
     dtypes = {name: name for name in toy.DTYPES}
     autograd = part("toy_backend.autograd:ToyAutograd")
+    models = part("unidev.contract:TreeModels")  # dicts, dataclasses and the like of arrays
     probe = part("toy_backend.probe:ToyProbe")
 
     def device_count(self, kind: str) -> int:

@@ -22,8 +22,8 @@ GROUPS = (
     "smoke", "devices", "create", "dtypes", "copy", "as_in_device", "containers", "host_data",
     "errors", "values", "sequences", "threads", "prefetch", "memory", "statistics", "many",
     "pinned", "queued", "current", "contexts", "scarcity", "tracer", "gradients",
-    "value_and_grad", "models", "placing", "failures", "footprint", "estimating", "nested",
-    "layers", "functional", "checkpoints", "damage", "training_sequences", "splitting",
+    "value_and_grad", "models", "placing", "trees", "failures", "footprint", "estimating",
+    "nested", "layers", "functional", "checkpoints", "damage", "training_sequences", "splitting",
     "replicating", "packing", "reducing", "data_parallel", "spreading", "workers", "converting",
     "cards", "kernels", "bus", "moving",
 )  # fmt: skip

@@ -16,6 +16,7 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
+from unidev.models import trees
 from unidev.models.checkpoints.format import CODES, Entry, content_digest
 from unidev.support.wording import kind_of, one_line
 
@@ -45,7 +46,7 @@ class Slot(NamedTuple):
 
 def slots_of(backend: Backend, model: Any) -> list[Slot]:
     """The tensors of ``model``; a tied tensor appears once."""
-    stored = backend.models.stored(model)
+    stored = trees.stored(model) if trees.is_tree(model, backend) else backend.models.stored(model)
     tensors: dict[object, list[str]] = {}
     for name, one in stored.items():  # a tensor stored in two layouts gets two entries
         backend.check_memory(one.tensor)

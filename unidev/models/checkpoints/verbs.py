@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from unidev.calls.boundary import call, errors_of, verb
-from unidev.calls.transfers import into_tensor, of_tensor
+from unidev.calls.transfers import from_host, into_tensor, of_tensor
 from unidev.devices.finding import resolve_device
 from unidev.models.placing import backend_of_model, place_on
+from unidev.models.trees import is_tree, rebuilt
 from unidev.support.arguments import checked_path
 from unidev.support.wording import bytes_text, kind_of
 from unidev.tensors.classify import model_of
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
     from unidev.models.checkpoints.format import Entry
     from unidev.models.checkpoints.matching import Slot
@@ -55,13 +57,17 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
     ['model.safetensors']
     """
     model = model_of(model)
-    verb("save_parameters", _save, model, checked_path(path), backend_of_model(model))
+    backend = backend_of_model(model, takes_trees=True)
+    verb("save_parameters", _save, model, checked_path(path), backend)
 
 
 def load_parameters(
     model: Any, /, path: str | os.PathLike[str], *, device: DeviceLike | None = None
 ) -> Any:
-    """Load a checkpoint's values into ``model``, in place; returns the same object.
+    """Load a checkpoint's values into ``model``, in place, or into a new one if it is a tree.
+
+    Which models are trees, ``place`` says: a new one with the values is returned, on the device of
+    the old one's tensors, which is not changed. Assigning the result works with every framework.
 
     Parameter objects keep their identity and their memory, so existing optimizers still train them.
     The model may be on any device, and the file may come from any device and framework: only the
@@ -79,7 +85,7 @@ def load_parameters(
             it is.
 
     Returns:
-        ``model``.
+        ``model``, or a new tree.
 
     Raises:
         NotAModelError: ``model`` is not a model.
@@ -101,10 +107,12 @@ def load_parameters(
     """
     file = checked_path(path)
     found = model_of(model)
-    backend = backend_of_model(found)
-    target = None if device is None else resolve_device(device, backend_of_model(model))
-    verb("load_parameters", _load, found, file, backend, target)
-    return model
+    backend = backend_of_model(found, takes_trees=True)
+    if device is not None:
+        backend_of_model(model, takes_trees=True)  # a handle's model is where its replicas are
+    target = None if device is None else resolve_device(device, backend)
+    loaded = verb("load_parameters", _load, found, file, backend, target)
+    return model if loaded is found else loaded
 
 
 def _save(model: Any, path: str, backend: Backend) -> None:
@@ -150,7 +158,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         write_checkpoint(file, entries, values, metadata)
 
 
-def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
+def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any:
     from unidev.models.checkpoints.matching import fitted, slots_of
     from unidev.models.checkpoints.shards import opened
     from unidev.support.progress import progress
@@ -163,10 +171,47 @@ def _load(model: Any, path: str, backend: Backend, target: Any) -> None:
         with errors_of(backend, _loading(model)):
             slots = slots_of(backend, model)
         entries = fitted(slots, file, backend, model)
+        if is_tree(model, backend):
+            old = [slot.stored.tensor for slot in slots]
+            return rebuilt(model, old, _made(slots, entries, file, backend, target))
         if target is not None:
             place_on(target, model, None, backend, "load_parameters")
             slots = slots_of(backend, model)  # NumPy's arrays have been replaced
         _write(slots, entries, file, backend, model)
+        return model
+
+
+def _made(
+    slots: Sequence[Slot],
+    entries: Sequence[Entry],
+    file: Checkpoint,
+    backend: Backend,
+    target: Device | None,
+) -> list[Any]:
+    """New tensors of the file's values, each on ``target`` or where the slot's own is."""
+    import numpy as np
+
+    from unidev.models.checkpoints.format import nbytes
+    from unidev.models.checkpoints.matching import model_layout
+
+    buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
+    made = []
+    for slot, entry in zip(slots, entries, strict=True):
+        x = slot.stored.tensor
+        values = model_layout(slot, file.read(entry, buffer))
+        if entry.dtype == "bfloat16":  # its bits, which are the upper half of a float32's
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        made.append(_one_made(values, x.dtype, target or backend.device_of(x), backend))
+    return made
+
+
+def _one_made(values: Array, dtype: Any, device: Device, backend: Backend) -> Any:
+    return call(
+        backend, backend.from_numpy, values, dtype, device,
+        doing="loading a tree; the old one is unchanged",
+        operation="load_parameters",
+        transfers=lambda: from_host("load_parameters", values.shape, dtype, device, backend),
+    )  # fmt: skip
 
 
 def _write(

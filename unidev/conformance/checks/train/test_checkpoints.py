@@ -35,13 +35,14 @@ from unidev.models.checkpoints.format import CODES
 from unidev.models.checkpoints.optimizers import load_optimizer, save_optimizer
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.conformance.kit.workbench import Workbench
     from unidev.contract.device import Device
 
     Random = np.random.Generator
+    Tensors = dict[str, Any]
 
 _BOTH = ("models", "probe.models")
 
@@ -191,36 +192,64 @@ def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) 
         name: f"{name!r} of {tree.where(position)}, on {device}"
         for position, name in enumerate(names)
     }
+    # In the layout of the leaf, as a weight may have that of its kernels.
+    blank = {
+        name: unidev.zeros(tuple(x.shape), dtype=leaf.dtype, device=device)
+        if leaf.layout == "broadcast"  # whose elements are one
+        else leaf.made(bench, device, 1)
+        for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True)
+    }
+    for stored in _ways_to_store(bench):
+        content, loaded = stored(bench, tensors, blank, device)
+        for name, x in loaded.items():
+            bench.oracle.check_bytes(x, expected[name], f"{where[name]}, loaded")
+        start = 8 + int.from_bytes(content[:8], "little")
+        header = json.loads(content[8:start])
+        for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True):
+            entry = header[name]
+            form = {"dtype": CODES[leaf.dtype], "shape": [*map(int, x.shape)]}
+            found = {key: entry[key] for key in form}
+            assert found == form, f"{where[name]}: the file has {found}, not {form}"
+            begin, end = entry["data_offsets"]
+            bench.oracle.check_content(
+                content[start + begin : start + end], expected[name], f"{where[name]}: in the file"
+            )
+
+
+def _ways_to_store(bench: Workbench) -> list[Callable[..., tuple[bytes, Tensors]]]:
+    """Those that the framework has: a tree, a model, or both."""
+    if not bench.backend.models.rebuilds_containers:
+        return [_in_a_model]
+    return (
+        [_in_a_tree] if isinstance(bench.probe.models, Unsupported) else [_in_a_tree, _in_a_model]
+    )
+
+
+def _in_a_tree(
+    bench: Workbench, tensors: Tensors, blank: Tensors, _: Device
+) -> tuple[bytes, Tensors]:
+    """The content of a checkpoint of ``tensors``, and ``blank`` with its values."""
+    with a_folder() as folder:
+        path = folder / "drawn.safetensors"
+        bench.works(unidev.save_parameters, tensors, path)
+        return path.read_bytes(), bench.works(unidev.load_parameters, blank, path)
+
+
+def _in_a_model(
+    bench: Workbench, tensors: Tensors, blank: Tensors, device: Device
+) -> tuple[bytes, Tensors]:
+    """The same for a model; without the values, where they cannot be in those of ``blank``."""
     takes_containers = bench.backend.models.takes_containers
     model = {"x": bench.matrix(device)} if takes_containers else bench.probe.models.model()
     with a_folder() as folder:
         path = folder / "drawn.safetensors"
         with _storing(bench, tensors):
             bench.works(unidev.save_parameters, model, path)
-        content = path.read_bytes()
-        if not isinstance(bench.probe.write, Unsupported):
-            # In the layout of the leaf, as a weight may have that of its kernels.
-            blank = {
-                name: unidev.zeros(tuple(x.shape), dtype=leaf.dtype, device=device)
-                if leaf.layout == "broadcast"  # whose elements are one
-                else leaf.made(bench, device, 1)
-                for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True)
-            }
-            with _storing(bench, blank):
-                bench.works(unidev.load_parameters, model, path)
-            for name, x in blank.items():
-                bench.oracle.check_bytes(x, expected[name], f"{where[name]}, loaded")
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:start])
-    for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True):
-        entry = header[name]
-        form = {"dtype": CODES[leaf.dtype], "shape": [*map(int, x.shape)]}
-        found = {key: entry[key] for key in form}
-        assert found == form, f"{where[name]}: the file has {found}, not {form}"
-        begin, end = entry["data_offsets"]
-        bench.oracle.check_content(
-            content[start + begin : start + end], expected[name], f"{where[name]}: in the file"
-        )
+        if isinstance(bench.probe.write, Unsupported):
+            return path.read_bytes(), {}
+        with _storing(bench, blank):
+            bench.works(unidev.load_parameters, model, path)
+        return path.read_bytes(), blank
 
 
 _OPTIMIZERS = (

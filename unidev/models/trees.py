@@ -1,0 +1,110 @@
+"""Models that are trees: containers of tensors, of which new ones are made.
+
+For frameworks whose tensors are immutable (``Models.rebuilds_containers``). Such a model has no
+identity: what changes it returns another, which shares with it what did not change.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import optree
+
+from unidev.contract.models import Stored
+from unidev.errors import BackendMismatchError, InvalidDataError, NotATensorError
+from unidev.support.wording import kind_of
+from unidev.tensors.containers import Opened, replace_tensors
+from unidev.tensors.opening import WrittenStep
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+_STEP = re.compile(r"""\.(?P<attribute>\w+)|\[(?P<position>-?\d+)\]|\[(['"])(?P<key>.*)\3\]""")
+"""A step as containers give it: ``.x``, ``[0]``, ``['x']``."""
+
+
+def is_tree(model: Any, backend: Backend) -> bool:
+    """Whether a model of this backend is a tree, and no model with an identity."""
+    return backend.models.rebuilds_containers and not issubclass(type(model), backend.model_types)
+
+
+def tensors(tree: Any) -> dict[str, Any]:
+    """Each tensor by the keys and attributes that lead to it, joined with dots.
+
+    One that occurs twice has two names.
+
+    Raises:
+        InvalidDataError: two have one name.
+    """
+    opened = Opened(tree)
+    found: dict[str, Any] = {}
+    for steps, (x, _) in zip(opened.steps(), opened.tensors, strict=True):
+        name = ".".join(map(_word, steps))
+        if name in found:
+            raise InvalidDataError(f"two tensors of this {kind_of(tree)} have the name {name!r}.")
+        found[name] = x
+    return found
+
+
+def parameters(tree: Any) -> dict[str, Any]:
+    """Each tensor once, under its first name."""
+    unique: dict[int, tuple[str, Any]] = {}
+    for name, x in tensors(tree).items():
+        unique.setdefault(id(x), (name, x))
+    return dict(unique.values())
+
+
+def stored(tree: Any) -> dict[str, Stored]:
+    """As ``Models.stored``: all tensors."""
+    return {name: Stored(x) for name, x in tensors(tree).items()}
+
+
+def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple[Any, Any]:
+    """As ``Models.placed``; the optimizer's state is a tree, too, and may share tensors with it."""
+    moved: dict[int, Any] = {}
+
+    def move(x: Any, owner: Backend) -> Any:
+        if owner is not backend:
+            raise BackendMismatchError(
+                f"the optimizer's state holds a tensor of {owner.name}, and the model those of "
+                f"{backend.name}.",
+                backend=owner.name,
+            )
+        if backend.device_of(x) is device:
+            return x
+        if id(x) not in moved:  # the trees keep `x` alive
+            moved[id(x)] = backend.copy_to(x, device, False)
+        return moved[id(x)]
+
+    new = replace_tensors(move, tree)
+    if optimizer is None:
+        return new, None
+    try:
+        return new, replace_tensors(move, optimizer)
+    except NotATensorError as error:
+        raise NotATensorError(
+            "the optimizer of a tree is its state, a container of tensors, not "
+            f"{kind_of(optimizer)}: {error}"
+        ) from error
+
+
+def rebuilt(tree: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+    """``tree`` with the tensors ``new`` in place of ``old``, wherever it has them."""
+    by_id: Mapping[int, Any] = {id(x): y for x, y in zip(old, new, strict=True)}
+    return replace_tensors(lambda x, _: by_id[id(x)], tree)
+
+
+def _word(step: optree.PyTreeEntry) -> str:
+    """A step as a word of a name."""
+    if isinstance(step, optree.NamedTupleEntry):
+        return step.field
+    if not isinstance(step, WrittenStep):
+        return str(step.entry)
+    found = _STEP.fullmatch(step.entry)
+    if found is None:  # several at once
+        return str(step.entry).lstrip(".")
+    return next(word for word in found.group("attribute", "position", "key") if word is not None)
