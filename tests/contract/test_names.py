@@ -8,7 +8,7 @@ import inspect
 from typing import TYPE_CHECKING
 
 from unidev import contract
-from unidev.contract import layers, probe
+from unidev.contract import backend, layers, probe
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -39,7 +39,7 @@ ALIASES = {
     for module in (layers, probe)
     for each in for_type_checkers(module)
     if isinstance(each, ast.Assign)
-}
+} | {"Children": backend.__name__}
 """Types that have a name for type checkers alone."""
 
 
