@@ -5,7 +5,7 @@
 One process trains the net of train_digits.py in the first framework and saves its parameters. A
 second process builds the same net in the other framework, loads the parameters, compares its
 outputs with those of the first process, and continues training. Without --backends, it uses two of
-the installed frameworks (torch, tensorflow, paddle, mxnet), or the only one twice.
+the installed frameworks (torch, tensorflow, paddle, mxnet, jax), or the only one twice.
 """
 
 import argparse
@@ -69,7 +69,7 @@ def run_stage(stage, backend, given, folder):
 
 def installed_backends():
     """Two of the installed frameworks, or the only one twice."""
-    names = ("torch", "tensorflow", "paddle", "mxnet")
+    names = ("torch", "tensorflow", "paddle", "mxnet", "jax")
     here = [name for name in names if name in unidev.list_backends() and find_spec(name)]
     if not here:
         sys.exit(f"this example needs one of {', '.join(names)}, with its unidev plugin")

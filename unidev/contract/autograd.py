@@ -117,7 +117,11 @@ class Autograd(ABC):
         However it is left, the thread records as before; other threads record, also those that are
         started inside it.
 
-        A framework that cannot stop recording replaces this with ``unsupported``.
+        A framework that cannot stop recording replaces this with ``unsupported``; one that records
+        only inside a function that it differentiates may raise instead when it is entered there.
+
+        Raises:
+            UnsupportedOperation: the framework records here, and cannot stop.
         """
 
     def detached(self) -> AbstractContextManager[Any]:

@@ -161,7 +161,8 @@ def no_grad() -> AbstractContextManager[Any]:
     Applies to the selected backend, in this thread.
 
     Raises:
-        UnsupportedOperation: the backend has no autograd.
+        UnsupportedOperation: the backend has no autograd; or this is inside a function that JAX
+            differentiates or compiles, which cannot stop recording there.
     """
     return active_backend().autograd.no_grad()
 

@@ -5,7 +5,8 @@ from plugin_suite import check_conforms
 
 
 @pytest.mark.parametrize(
-    ("profile", "count"), [("tensor", 0), ("tensor", 1), ("tensor", 4), ("interop", 2)]
+    ("profile", "count"),
+    [("tensor", 0), ("tensor", 1), ("tensor", 4), ("train", 0), ("train", 2), ("interop", 2)],
 )
 def test_the_backend_conforms(profile, count, tmp_path):
     check_conforms("jax", profile, count, tmp_path)

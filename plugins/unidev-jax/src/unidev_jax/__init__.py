@@ -16,6 +16,6 @@ def unidev_register_backend() -> BackendSpec:
         simulator="unidev_jax.simulator:JaxSimulator",
         # By default JAX takes three quarters of a GPU's memory at once.
         sharing={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
-        namespaces=("jaxlib",),
+        namespaces=("jaxlib", "flax"),
         tested_until="0.10",
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from unidev.errors import DeletedTensorError, UnsupportedOperation
 from unidev_jax.framework import jax
+from unidev_jax.variables import plain
 
 TRACER = jax.core.Tracer
 
@@ -16,6 +17,7 @@ def value_of(x: Any) -> Any:
     Raises:
         UnsupportedOperation: ``x`` is traced, and has no values yet.
     """
+    x = plain(x)
     # A tracer whose tangent is dropped is the array that it stands for, once for each `grad`.
     # This is public; what a tracer refers to is not.
     while isinstance(x, TRACER):
@@ -32,6 +34,7 @@ def value_of(x: Any) -> Any:
 
 def check_alive(x: Any) -> None:
     """Raise ``DeletedTensorError`` if the memory of ``x`` was deleted or donated."""
+    x = plain(x)
     if not isinstance(x, TRACER) and x.is_deleted():
         raise DeletedTensorError(
             f"the memory of this array of shape {x.shape} is gone: x.delete() freed it, or a "

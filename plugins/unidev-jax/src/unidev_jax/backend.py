@@ -13,6 +13,7 @@ from unidev_jax.arrays import TRACER, check_alive, only_device, value_of
 from unidev_jax.copying import DTYPES, copied, enable_x64, from_host, wide
 from unidev_jax.devices import LocalDevices
 from unidev_jax.framework import jax, jnp
+from unidev_jax.variables import model_types, optimizer_types, plain, variable_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +29,10 @@ class JaxBackend(Backend):
     """JAX's arrays on one device: committed, so that its operations compute there."""
 
     probe = part("unidev_jax.probe:JaxProbe")
+    models = part("unidev_jax.models:JaxModels")
+    autograd = part("unidev_jax.autograd:JaxAutograd")
+    layers = part("unidev_jax.nn:make_layers")
+    functions = part("unidev_jax.nn:JaxFunctions")
     interop = part("unidev_jax.interop:JaxInterop")
     installation = part("unidev_jax.installation:JaxInstallation")
     memory = part("unidev_jax.memory:memory_of")
@@ -51,7 +56,17 @@ class JaxBackend(Backend):
     @property
     def tensor_types(self) -> tuple[type, ...]:
         """Tracers too, which are arrays to ``isinstance`` and not to ``issubclass``."""
-        return (jax.Array, TRACER)
+        return (jax.Array, TRACER, *variable_types())
+
+    @property
+    def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
+        """Flax's modules, once Flax is imported."""
+        return model_types()
+
+    @property
+    def optimizer_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
+        """Flax's optimizers."""
+        return optimizer_types()
 
     @property
     def dtypes(self) -> Mapping[str, Any]:
@@ -99,6 +114,7 @@ class JaxBackend(Backend):
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:
         """``jax.device_put``, which autograd records; of a traced array, what JAX has there."""
+        x = plain(x)
         if isinstance(x, TRACER):
             return copied(x, device.native)
         self.device_of(x)
@@ -111,7 +127,7 @@ class JaxBackend(Backend):
     def copy_if_there(self, x: Any, device: Device) -> Any:
         """A copy on the array's own device, from its sharding alone; JAX refuses a deleted one."""
         if self._by_sharding[x.sharding] is device:
-            return copied(x, device.native).block_until_ready()
+            return copied(plain(x), device.native).block_until_ready()
         return None
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
@@ -169,7 +185,7 @@ class JaxBackend(Backend):
 
     def have_memory(self, xs: Sequence[Any]) -> bool:
         """Tracers have none yet, and need none."""
-        return not any(not isinstance(x, TRACER) and x.is_deleted() for x in xs)
+        return not any(not isinstance(x, TRACER) and x.is_deleted() for x in map(plain, xs))
 
     def extents(self, x: Any) -> Sequence[Extent]:
         """Of each part on a device of this process."""

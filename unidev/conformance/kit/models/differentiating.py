@@ -97,6 +97,34 @@ def after_gradients(bench: Workbench, device: Device, call: Callable[[], Tensor]
     return call()
 
 
+def refuses_where_it_records(bench: Workbench) -> bool:
+    """Whether ``no_grad`` cannot be entered in a function that the framework differentiates.
+
+    If so, its caller learns that on each device, and outside of such functions it changes nothing.
+    """
+    values, refused = wholes(2, 3), []
+
+    def function(x: Tensor) -> Tensor:
+        try:
+            with unidev.no_grad():
+                times(x, x)
+        except unidev.UnsupportedOperation as error:
+            refused.append(str(error))
+        return times(x, x)
+
+    for number, device in enumerate(bench.devices):
+        where = f"on {device}, with no_grad inside"
+        (gradient,) = gradients(bench, function, (values,), (device,), where)
+        check_gradient(bench, gradient, 2 * values, device, where)
+        if not refused:
+            return False
+        assert len(refused) == number + 1, f"{where}: not refused, and elsewhere it is"
+        with unidev.no_grad():
+            after_gradients(bench, device, lambda: None)
+    bench.evidence.add("refused where the framework records", refused[0])
+    return True
+
+
 def _squares(x: Tensor) -> Tensor:
     return total(times(x, x))
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Probe
+from unidev.contract import Probe, part
 from unidev_jax.copying import enable_x64
 from unidev_jax.framework import jax, jnp
+from unidev_jax.variables import plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 class JaxProbe(Probe):
     """Probe of the JAX backend."""
 
+    autograd = part("unidev_jax.probe.training:JaxAutogradProbe")
+    models = part("unidev_jax.probe.training:JaxModelProbe")
+
     def make(self, array: Array, device: Device) -> Any:
         """``device_put`` of an array that nobody else has, so that JAX may keep its memory."""
         with enable_x64(True):
@@ -28,6 +32,7 @@ class JaxProbe(Probe):
 
     def read(self, x: Any) -> bytes:
         """``np.asarray``; of random keys, their numbers."""
+        x = plain(x)
         if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
             x = jax.random.key_data(x)
         return np.asarray(x).tobytes()

@@ -1,0 +1,39 @@
+"""Flax's variables, which hold a model's arrays: once Flax is imported, they are tensors, too."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def variable_types() -> tuple[type, ...]:
+    """``flax.nnx.Variable``, if somebody has imported it: without that, there are none."""
+    return _imported("Variable")
+
+
+def model_types() -> tuple[type, ...]:
+    """``flax.nnx.Module``, if somebody has imported it."""
+    return _imported("Module")
+
+
+def optimizer_types() -> tuple[type, ...]:
+    """``flax.nnx.Optimizer``, if somebody has imported it."""
+    return _imported("Optimizer")
+
+
+def is_variable(x: Any) -> bool:
+    """Whether ``x`` is one of Flax's variables."""
+    return isinstance(x, variable_types())
+
+
+def plain(x: Any) -> Any:
+    """The array in a variable, and any other object itself.
+
+    As the model's own code reads it: a variable may have hooks that compute it.
+    """
+    return x.get_value() if is_variable(x) else x
+
+
+def _imported(name: str) -> tuple[type, ...]:
+    found = getattr(sys.modules.get("flax.nnx"), name, None)  # none while Flax is being imported
+    return () if found is None else (found,)

@@ -1,0 +1,139 @@
+"""Flax modules, placed while they are in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from flax_models import Net, X, adam, devices_in, is_trained, loss_of
+
+import unidev
+from unidev import nn
+
+DEVICES = ("gpu:1", "gpu:2", "cpu", "gpu:0")
+
+
+def step(net: Any, optimizer: Any, x: Any) -> None:
+    gradients = nnx.grad(loss_of, argnums=nnx.DiffState(0, is_trained))(net, x)
+    optimizer.update(net, gradients)
+
+
+def test_training_after_each_move_goes_on_as_if_nothing_had_moved() -> None:
+    stayed, moved = Net(), Net()
+    optimizers = adam(stayed), adam(moved)
+    for device in DEVICES:
+        assert unidev.place(moved, device, optimizer=optimizers[1]) == (moved, optimizers[1])
+        native = str(unidev.as_device(device).native)
+        assert devices_in(moved) == devices_in(optimizers[1]) == {native}
+        step(stayed, optimizers[0], X)
+        step(moved, optimizers[1], unidev.as_in_device(X, device))
+    mine, other = (jax.tree.leaves(nnx.state(net)) for net in (stayed, moved))
+    assert all(
+        np.array_equal(jax.random.key_data(a), jax.random.key_data(b))
+        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key)
+        else np.array_equal(a, b)
+        for a, b in zip(mine, other, strict=True)
+    )
+
+
+def test_tied_and_shared_parts_and_their_names_stay() -> None:
+    net = Net()
+    before = {path: id(x) for path, x in unidev.parameters(net).items()}
+    unidev.place(net, "gpu:1")
+    assert net.first.kernel is net.second.kernel
+    assert net.block is net.again
+    assert {path: id(x) for path, x in unidev.parameters(net).items()} == before
+    assert list(before) == [
+        "again.dense.bias", "again.dense.kernel", "again.tables.more.0",
+        "first.bias", "first.kernel", "frozen", "norm.bias", "norm.scale", "second.bias",
+    ]  # fmt: skip
+    assert {str(unidev.device_of(x)) for x in unidev.parameters(net).values()} == {"gpu:1"}
+
+
+def test_arrays_outside_of_variables_and_in_containers_move() -> None:
+    net = Net()
+    unidev.place(net, "gpu:2")
+    held = [net.calls, net.block.tables["first"], *net.pair.get_value()]
+    assert {str(unidev.device_of(x)) for x in held} == {"gpu:2"}
+
+
+def test_a_compiled_step_of_flax_goes_on_after_a_move() -> None:
+    compiled = nnx.jit(loss_of)
+    net = nnx.Linear(4, 4, rngs=nnx.Rngs(0))
+    before = compiled(net, X)
+    unidev.place(net, "gpu:1")
+    after = compiled(net, unidev.as_in_device(X, "gpu:1"))
+    assert str(unidev.device_of(after)) == "gpu:1"
+    assert float(after) == float(before)
+
+
+def test_a_module_spread_over_devices_is_refused_with_what_was_found() -> None:
+    natives = np.array([unidev.gpu(0).native, unidev.gpu(1).native])
+    mesh = jax.sharding.Mesh(natives, ("data",))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    net = nnx.Linear(4, 4, rngs=nnx.Rngs(0))
+    nnx.update(net, jax.device_put(nnx.state(net), everywhere))
+    with pytest.raises(unidev.UnsupportedOperation, match="2 devices"):
+        unidev.place(net, "gpu:1")
+
+
+def test_mutable_arrays_of_jax_are_refused() -> None:
+    net = nnx.Dict(x=nnx.Variable(jnp.ones(3), ref=True))
+    with pytest.raises(unidev.UnsupportedOperation, match="ref=False"):
+        unidev.place(net, "gpu:1")
+
+
+def test_what_is_not_an_optimizer_of_flax_is_refused() -> None:
+    with pytest.raises(unidev.NotAModelError, match=r"nnx\.Optimizer"):
+        unidev.place(Net(), "gpu:1", optimizer=object())
+
+
+def test_a_copy_shares_no_memory_and_keeps_ties() -> None:
+    net = Net()
+    unidev.place(net, "gpu:1")
+    models = unidev.active_backend().models
+    copied = models.copy(net)
+    assert copied.first.kernel is copied.second.kernel
+    assert copied.first.kernel is not net.first.kernel
+    assert copied.block is copied.again
+    for path, x in models.tensors(net).items():
+        other = models.tensors(copied)[path]
+        assert not unidev.shares_memory(x, other), path
+        assert unidev.device_of(other) is unidev.gpu(1)
+
+
+def test_a_checkpoint_has_each_variable_but_random_states(tmp_path: Any) -> None:
+    net = nnx.Dict(norm=nnx.BatchNorm(4, rngs=nnx.Rngs(0)), drop=nnx.Dropout(0.5, rngs=nnx.Rngs(0)))
+    assert list(unidev.active_backend().models.stored(net)) == [
+        "norm.bias", "norm.mean", "norm.scale", "norm.var",
+    ]  # fmt: skip
+    net.norm(X)
+    unidev.save_parameters(net, tmp_path / "net")
+    other = nnx.Dict(norm=nnx.BatchNorm(4, rngs=nnx.Rngs(0)))
+    unidev.place(other, "gpu:1")
+    unidev.load_parameters(other, tmp_path / "net")
+    assert np.array_equal(other.norm.mean[...], net.norm.mean[...])
+    assert str(unidev.device_of(other.norm.mean)) == "gpu:1"
+
+
+def test_a_container_of_arrays_in_a_variable_is_not_saved(tmp_path: Any) -> None:
+    with pytest.raises(unidev.UnsupportedOperation, match="pair"):
+        unidev.save_parameters(Net(), tmp_path / "net")
+
+
+def test_a_model_cannot_be_placed_inside_a_compiled_function() -> None:
+    net = nn.dense(4, 4)
+
+    @jax.jit
+    def placing(x: Any) -> Any:
+        unidev.place(net, "gpu:1")
+        return net(x)
+
+    before = {path: id(x.get_raw_value()) for path, x in unidev.parameters(net).items()}
+    with pytest.raises(Exception, match="trace"):
+        placing(X)
+    assert {path: id(x.get_raw_value()) for path, x in unidev.parameters(net).items()} == before
