@@ -26,9 +26,10 @@ TORCH = "unidev_torch"
 TENSORFLOW = "unidev_tensorflow"
 PADDLE = "unidev_paddle"
 MXNET = "unidev_mxnet"
+JAX = "unidev_jax"
 TOY = "toy_backend"
 """The functional framework of ``examples/toy_backend``."""
-PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET, TOY)
+PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET, JAX, TOY)
 """Plugins of which there are mutants."""
 
 F = TypeVar("F", bound="Callable[..., Any]")
