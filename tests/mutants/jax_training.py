@@ -121,7 +121,7 @@ def a_tie_is_lost_on_the_way(backend: Any) -> None:
     """Each place gets a variable of its own: ``jax.device_put`` of a module, a plain tree."""
     import jax
     from flax import nnx
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
 
     @replace(JaxModels)
     def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
@@ -136,21 +136,21 @@ def a_tie_is_lost_on_the_way(backend: Any) -> None:
 @jax_mutant("placing.everything_arrives", "models.tensors_are_all_there")
 def arrays_outside_of_variables_stay(backend: Any) -> None:
     """Only variables count: an attribute that is an array is found by nobody."""
-    from unidev_jax import models
+    from unidev_jax.models import modules
 
-    exact = models.walk
+    exact = modules.walk
 
     def walk(model: Any) -> Any:
-        return (one for one in exact(model) if not isinstance(one.part, models.Attribute))
+        return (one for one in exact(model) if not isinstance(one.part, modules.Attribute))
 
-    replace_value(models, "walk", walk)
+    replace_value(modules, "walk", walk)
 
 
 @jax_mutant("placing.everything_arrives")
 def a_parameter_is_put_without_being_copied(backend: Any) -> None:
     """``device_put`` of what is on the host already: the new array is the old one's memory."""
     import jax
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
     from unidev_jax.models.tree import replaced
 
     @replace(JaxModels)
@@ -162,7 +162,7 @@ def a_parameter_is_put_without_being_copied(backend: Any) -> None:
 @jax_mutant("placing.optimizer_state_moves")
 def the_optimizer_stays_behind(backend: Any) -> None:
     """The state of an ``nnx.Optimizer`` is arrays of its own, which nothing moves along."""
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
 
     exact = JaxModels.parts
 
@@ -177,7 +177,7 @@ def sixty_four_bits_are_lost_in_models(backend: Any) -> None:
     import jax
     import jax.numpy as jnp
     import numpy as np
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
     from unidev_jax.models.tree import replaced
 
     def narrow(x: Any, device: Any) -> Any:
@@ -203,7 +203,7 @@ def loaded_parameters_are_uncommitted(backend: Any) -> None:
     """``jnp.asarray`` of what was read: on JAX's first device, wherever the model is."""
     import jax.numpy as jnp
     import numpy as np
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
 
     @replace(JaxModels)
     def write(self: Any, x: Any, values: Any) -> None:
@@ -213,7 +213,7 @@ def loaded_parameters_are_uncommitted(backend: Any) -> None:
 @jax_mutant("checkpoints.ties_are_stored_once")
 def a_tied_parameter_has_one_name(backend: Any) -> None:
     """``nnx.state`` lists a shared variable once, at the first of its places."""
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
 
     exact = JaxModels.stored
 
@@ -229,7 +229,7 @@ def a_tied_parameter_has_one_name(backend: Any) -> None:
 @jax_mutant("checkpoints.portable_names_and_layouts")
 def weights_are_stored_inputs_first(backend: Any) -> None:
     """The layout of ``nnx.Linear``: a kernel is ``(inputs, outputs)``."""
-    from unidev_jax.models import JaxModels
+    from unidev_jax.models.modules import JaxModels
 
     from unidev.contract import Stored
 

@@ -29,7 +29,7 @@ class JaxBackend(Backend):
     """JAX's arrays on one device: committed, so that its operations compute there."""
 
     probe = part("unidev_jax.probe:JaxProbe")
-    models = part("unidev_jax.models:JaxModels")
+    models = part("unidev_jax.models:make_models")
     autograd = part("unidev_jax.autograd:JaxAutograd")
     layers = part("unidev_jax.nn:make_layers")
     functions = part("unidev_jax.nn:JaxFunctions")

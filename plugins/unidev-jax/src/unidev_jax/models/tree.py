@@ -51,7 +51,7 @@ def walk(model: Any) -> Iterator[Found]:
     return _module(model, "", ())
 
 
-def modules(model: Any) -> Iterator[Any]:
+def modules_in(model: Any) -> Iterator[Any]:
     """``model`` and every module in it, each once, outer ones first."""
     pending, seen = [model], set()
     while pending:
@@ -60,7 +60,7 @@ def modules(model: Any) -> Iterator[Any]:
             continue
         seen.add(id(node))
         yield node
-        inside = [child for _, value in _attributes(node) for child in _modules_in(value)]
+        inside = [child for _, value in _attributes(node) for child in _nodes_in(value)]
         pending.extend(reversed(inside))
 
 
@@ -155,7 +155,7 @@ def _attributes(node: Any) -> list[tuple[str, Any]]:
     return sorted(own, key=lambda item: item[0])
 
 
-def _modules_in(value: Any) -> list[Any]:
+def _nodes_in(value: Any) -> list[Any]:
     if isinstance(value, nnx.Pytree):
         return [value]
     if isinstance(value, (list, tuple, dict)):

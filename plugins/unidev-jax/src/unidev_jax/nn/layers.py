@@ -11,7 +11,7 @@ from unidev.contract import Layers, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_jax.framework import jax
 from unidev_jax.models.flax import nnx
-from unidev_jax.models.tree import modules
+from unidev_jax.models.tree import modules_in
 from unidev_jax.nn import functions
 from unidev_jax.variables import plain
 
@@ -238,7 +238,7 @@ def _check_module(model: Any) -> None:
 
 
 def _flags(model: Any) -> Iterable[tuple[Any, str]]:
-    for module in modules(model):
+    for module in modules_in(model):
         for name in _FLAGS:
             if isinstance(vars(module).get(name), bool):
                 yield module, name
