@@ -278,8 +278,10 @@ class UnsupportedOperation(UnidevError, NotImplementedError):  # noqa: N818  the
         link: the framework's own page or issue about it, if there is one.
     """
 
-    def __init__(self, operation: str, reason: str, link: str | None = None) -> None:
-        super().__init__(f"{operation} is not supported: {reason}" + (f" ({link})" if link else ""))
+    def __init__(self, operation: str, reason: str = "", link: str | None = None) -> None:
+        said = f"{operation} is not supported: {reason}" + (f" ({link})" if link else "")
+        # Paddle's to_static raises each error anew, from a message that it adds lines to (3.3.1).
+        super().__init__(said if reason else operation)
         self.operation = operation
         self.reason = reason
         self.link = link

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.optional import Unsupported, declinable, optional
@@ -74,7 +75,7 @@ class Autograd(ABC):
         ``loss_of`` is called once, with tensors that represent the leaves, in the same order. The
         default calls it with the leaves themselves.
         """
-        return self.gradients(lambda: loss_of(leaves), leaves)
+        return self.gradients(partial(loss_of, leaves), leaves)
 
     def of_model(
         self, loss_of: Callable[[Model], Tensor], model: Model, trainable: Mapping[str, Tensor]
@@ -91,7 +92,7 @@ class Autograd(ABC):
             model: the user's model, which keeps its parameters.
             trainable: what ``Models.trainable`` returned for it; one gradient for each, in order.
         """
-        return self.gradients(lambda: loss_of(model), list(trainable.values()))
+        return self.gradients(partial(loss_of, model), list(trainable.values()))
 
     gradients_as_made: Callable[
         [Callable[[], Tensor], Sequence[Tensor], Callable[[int, Tensor], None]],

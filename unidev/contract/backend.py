@@ -168,8 +168,9 @@ class Backend(Abilities, ABC):
         with other host memory; else it belongs to no device.
 
         Raises:
-            UnsupportedOperation: ``x`` is symbolic, spread over several devices, on a device of
-                another process, or in memory that belongs to none; states where it is.
+            UnsupportedOperation: ``x`` is traced and has no device yet, spread over several
+                devices, on a device of another process, or in memory that belongs to none; states
+                where it is.
             DeletedTensorError: its memory has been freed.
         """
 
@@ -181,7 +182,8 @@ class Backend(Abilities, ABC):
         dtype (with its byte order, where the framework has several), kind (a sparse tensor stays
         sparse) and values are identical, bit for bit, and gradients flow back to ``x`` if the
         framework has autograd, and records at the call. A copy has memory of its own for all that
-        belongs to ``x``, such as indices and masks.
+        belongs to ``x``, such as indices and masks. Of a traced tensor, the operation that copies
+        it when the compiled function runs.
 
         The bytes have arrived when it returns, but may still be queued where whatever reads the
         result waits for them: on a GPU, and in a framework that knows which of its tensors are
@@ -260,6 +262,21 @@ class Backend(Abilities, ABC):
         """A tensor of zeros, made on the device, as by ``full``."""
         return self.full(shape, 0, dtype, device)
 
+    def traced(self, x: Tensor) -> bool:  # noqa: ARG002
+        """Whether ``x`` is symbolic: a compiler traces the program, and it has no memory yet.
+
+        By default False, for a framework without a compiler.
+        """
+        return False
+
+    def full_like(self, x: Tensor, value: Any) -> Tensor:
+        """A tensor of the shape and dtype of a traced ``x``, filled with one Python number.
+
+        It will be where ``x`` will be. Override it if the framework does not know the device of a
+        traced tensor, or not its whole shape.
+        """
+        return self.full(tuple(x.shape), value, x.dtype, self.device_of(x))
+
     def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
         """``copy_to(x, device)`` if ``x`` is on ``device`` already; otherwise, or in doubt, None.
 
@@ -275,7 +292,7 @@ class Backend(Abilities, ABC):
         Called before the framework computes with a tensor of the user's, or reads or writes a
         model's; ``copy_to``, ``copy_if_there``, ``cast`` and ``to_numpy`` do the same themselves.
         """
-        with contextlib.suppress(UnsupportedOperation):  # symbolic: no memory yet
+        with contextlib.suppress(UnsupportedOperation):  # traced: no memory yet
             self.device_of(x)
 
     def have_memory(self, xs: Sequence[Tensor]) -> bool:  # noqa: ARG002

@@ -209,6 +209,16 @@ class Probe(ABC):
     """Inside ``with probe.side_stream(gpu):``, that GPU and a new stream of it are the current ones
     of this thread."""
 
+    compile: Callable[[Callable[..., Any]], Callable[..., Any]] = optional(
+        "functions compiled by the user, which the conformance suite calls",
+        "the framework does not compile functions of tensors",
+    )
+    """``compile(function)``: the function as the framework's compiler makes it, or runs it.
+
+    Its arguments and results are tensors and nested tuples of them. Use the compiler's quickest
+    setting: the suite compiles a few small functions.
+    """
+
     hardware: HardwareProbe | None = None
     """For the profile ``hardware``: witnesses and samples of real GPUs, a ``part``; or none."""
 

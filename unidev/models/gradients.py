@@ -12,6 +12,7 @@ from unidev.errors import (
     NotATensorError,
     UnidevError,
     UnsupportedDtypeError,
+    UnsupportedOperation,
 )
 from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
@@ -244,6 +245,8 @@ def _computed(
 
 def _zeros_like(backend: Backend, x: Any) -> Any:
     doing = "making a gradient of zeros"
+    if backend.traced(x):
+        return call(backend, backend.full_like, x, 0, doing=doing)
     return call(backend, backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x), doing=doing)
 
 
@@ -315,11 +318,34 @@ def _check_pairs(backend: Backend, xs: list[Any], gradients: list[Any]) -> None:
         # First: MXNet ends the process when such a tensor is asked anything.
         backend.check_memory(x)
         backend.check_memory(gradient)
+        is_traced = backend.traced(x) or backend.traced(gradient)
+        if is_traced and not (_is_known(x) and _is_known(gradient)):
+            continue  # the framework compares them when the compiled function runs
         if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
             raise InvalidDataError(
                 f"a parameter has shape {shape_of(x)}, but its gradient {shape_of(gradient)}."
             )
+        if is_traced and not (_has_device(x, backend) and _has_device(gradient, backend)):
+            continue
         if device_of(x) is not device_of(gradient):
             raise InvalidDataError(
                 f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."
             )
+
+
+def _is_known(x: Any) -> bool:
+    """Whether the shape of ``x`` is known in full."""
+    try:
+        shape_of(x)
+    except InvalidDataError:
+        return False
+    return True
+
+
+def _has_device(x: Any, backend: Backend) -> bool:
+    """Whether the framework knows the device of a traced ``x`` already."""
+    try:
+        backend.device_of(x)
+    except UnsupportedOperation:
+        return False
+    return True

@@ -23,6 +23,7 @@ from unidev.errors import (
     NotATensorError,
     UnidevError,
     UnsupportedContainerError,
+    UnsupportedOperation,
 )
 from unidev.registry.loading import (
     backend_of_model_type,
@@ -372,11 +373,18 @@ def shape_unknown() -> InvalidDataError:
     )
 
 
-def not_a_tensor(x: object) -> NotATensorError:
-    """The error for an object that must be a tensor, and is not."""
+def not_a_tensor(x: object) -> UnidevError:
+    """The error for an object that must be a tensor, and is not, or not yet."""
     from unidev.registry.discovery import backend_specs
 
-    if is_model(x):
+    kind, backend = classify(x)
+    if backend is not None and backend.traced(x):
+        return UnsupportedOperation(
+            f"this, for a {kind_of(x)},",
+            "it is part of a graph that is being traced, and has no memory or device yet: call "
+            "this outside the compiled function",
+        )
+    if kind == MODEL:
         hint = (
             "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
             "moves a model in place."

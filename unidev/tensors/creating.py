@@ -241,17 +241,17 @@ def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = Non
 
 def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Zeros with the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("zeros", x, (), device)
+    return _new_like("zeros", x, (), device, 0)
 
 
 def ones_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Ones with the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("full", x, (1,), device)
+    return _new_like("full", x, (1,), device, 1)
 
 
 def empty_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Undefined values in the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("empty", x, (), device)
+    return _new_like("empty", x, (), device, 0)
 
 
 def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
@@ -291,8 +291,13 @@ def _new(
     )  # fmt: skip
 
 
-def _new_like(maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None) -> Any:
+def _new_like(
+    maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None, traced_value: int
+) -> Any:
     backend = backend_of_tensor(x)
+    if device is None and backend.traced(x):
+        doing = "making a tensor like a traced one"
+        return call(backend, backend.full_like, x, traced_value, doing=doing)
     backend.check_memory(x)  # before anything else is asked of it
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
     shape = shape_of(x)

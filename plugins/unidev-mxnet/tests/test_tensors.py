@@ -10,7 +10,12 @@ import pytest
 from mxnet import autograd
 
 import unidev
-from unidev import FrameworkError, NotATensorError, UnsupportedDtypeError
+from unidev import (
+    FrameworkError,
+    NotATensorError,
+    UnsupportedDtypeError,
+    UnsupportedOperation,
+)
 from unidev_mxnet.native_calls import numpy_shapes
 
 VALUES = np.array([[1.5, -2.0, 0.0], [3.0, 4.0, 5.0]], "float32")
@@ -250,10 +255,13 @@ def test_a_size_that_this_build_cannot_count_is_an_error_of_unidevs(shape):
 
 def test_models_parameters_and_symbols_are_refused_in_containers_too():
     net = mx.gluon.nn.Dense(2)
-    for x in (net, net.weight, net.collect_params(), mx.sym.var("x")):
+    for x in (net, net.weight, net.collect_params()):
         for tree in (x, [x]):
             with pytest.raises(NotATensorError, match="model"):
                 unidev.copy_to(tree, "gpu:0")
+    for tree in (mx.sym.var("x"), [mx.sym.var("x")]):
+        with pytest.raises(UnsupportedOperation, match="graph that is being traced"):
+            unidev.copy_to(tree, "gpu:0")
 
 
 def test_arrays_of_numpy_are_never_aliased():

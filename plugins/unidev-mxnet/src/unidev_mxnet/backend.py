@@ -163,6 +163,10 @@ class MxnetBackend(Backend):
         except KeyError:
             return self._devices.setdefault(word, self._named_device(word))
 
+    def traced(self, x: Any) -> bool:
+        """A ``Symbol``, as which a hybridized block gets its arguments; not among the tensors."""
+        return isinstance(x, mx.sym.Symbol)
+
     def synchronize(self, device: Device) -> None:  # noqa: ARG002  MXNet waits for all or for one array
         """Waits for every device; raises any pending error."""
         mx.nd.waitall()

@@ -23,7 +23,15 @@ from unidev_paddle.copying import (
     move_cut,
     sparse_parts,
 )
-from unidev_paddle.framework import check_eager, core, in_static_graph, not_dense, paddle, symbolic
+from unidev_paddle.framework import (
+    check_eager,
+    core,
+    in_static_graph,
+    not_dense,
+    paddle,
+    run_as_written,
+    symbolic,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,8 +46,10 @@ _NAMES = (
 
 _MOST_ELEMENTS = 2**59  # at most 16 bytes each, which is 2**63 bytes
 
-# Paddle rewrites the source of all that a traced function calls; ours must run as written.
+# Paddle rewrites the source of all that a traced function calls; ours must run as written. Without
+# full_graph=True it rewrites frames instead, of which the second line keeps it.
 paddle.jit.ignore_module([unidev, unidev_paddle])
+run_as_written("unidev", "unidev_paddle", "optree")
 
 # paddle.in_dynamic_mode() only tests `_state._dygraph_tracer_ is not None`, and saving a call
 # matters in copy_to, which itself takes 0.8 µs.
@@ -160,6 +170,10 @@ class PaddleBackend(Backend):
         except (KeyError, RuntimeError, AttributeError):
             pass
         return self._device_of_unusual(x)
+
+    def traced(self, x: Tensor) -> bool:
+        """A value in the program that ``to_static(full_graph=True)`` builds, or of a static one."""
+        return isinstance(x, (paddle.pir.Value, paddle.static.Variable))
 
     def have_memory(self, xs: Sequence[Tensor]) -> bool:
         """By two questions each, where all memory is the CPU's."""

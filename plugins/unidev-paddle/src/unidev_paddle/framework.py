@@ -5,6 +5,8 @@ And errors raised where Paddle would crash, or give a wrong answer.
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
 from typing import Any
 
 from unidev.errors import UnsupportedOperation
@@ -12,6 +14,17 @@ from unidev_paddle.importing import import_paddle
 
 paddle: Any = import_paddle()
 core: Any = paddle.base.core
+
+
+def run_as_written(*packages: str) -> None:
+    """Keep ``paddle.jit.to_static`` from rewriting the code of these packages, when it is called.
+
+    In 3.3.1, what it makes of our functions, and of optree's, refers to variables that it has not
+    set. It still rewrites a user's loss that these call.
+    """
+    found = [find_spec(name) for name in packages]
+    folders = [folder for spec in found if spec for folder in spec.submodule_search_locations or ()]
+    core.eval_frame_skip_file_prefix(tuple(folder + os.sep for folder in folders))
 
 
 def check_eager(operation: str) -> None:

@@ -247,6 +247,17 @@ class TensorFlowBackend(Backend):
 
         return self._make(make, device)
 
+    def traced(self, x: Any) -> bool:
+        """A value in a graph of ``tf.function``, or one of Keras's functional models."""
+        return is_symbolic(x)
+
+    def full_like(self, x: Any, value: Any) -> Any:
+        """In a graph, from the shape that ``x`` has when it runs. Keras's values have no graph."""
+        if not isinstance(x, tf.Tensor):
+            raise symbolic(x)
+        zeros = tf.zeros_like(x)
+        return zeros if value == 0 else tf.fill(tf.shape(x), tf.cast(value, x.dtype))
+
     def is_on_host(self, device: Device) -> bool:
         """Whether the device's memory is the host's: true for CPUs and simulated GPUs."""
         return self._devices.is_on_host(device)

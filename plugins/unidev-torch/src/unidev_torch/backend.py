@@ -146,6 +146,12 @@ class TorchBackend(Backend):
         except KeyError:
             return self._find_device(x.device)
 
+    def traced(self, x: torch.Tensor) -> bool:
+        """While ``torch.compile`` follows; its tensors have a device, but no memory."""
+        if torch.compiler.is_compiling():
+            return isinstance(x, torch.Tensor)
+        return type(x).__name__ == "FakeTensor"
+
     def synchronize(self, device: Device) -> None:
         """Does nothing for the CPU, whose work is done when torch's calls return.
 

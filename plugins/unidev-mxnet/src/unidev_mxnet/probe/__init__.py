@@ -26,6 +26,7 @@ class MxnetProbe(Probe):
 
     deleted = unsupported("MXNet does not free an array that is in use")
     side_stream = unsupported("MXNet's engine puts work into streams of its own")
+    compile = unsupported("MXNet compiles blocks, in which arrays are symbols without a device")
 
     autograd = part("unidev_mxnet.probe.training:MxnetAutogradProbe")
     models = part("unidev_mxnet.probe.training:MxnetModelProbe")

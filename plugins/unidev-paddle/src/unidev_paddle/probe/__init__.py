@@ -23,6 +23,11 @@ class PaddleProbe(Probe):
     models = part("unidev_paddle.probe.training:PaddleModelProbe")
     side_stream = part("unidev_paddle.probe:side_stream_of")
 
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``to_static``, which by default leaves to Python what it cannot follow."""
+        compiled: Callable[..., Any] = paddle.jit.to_static(function, full_graph=False)
+        return compiled
+
     def make(self, array: Array, device: Device) -> Tensor:
         """``to_tensor``, which copies; bfloat16 from its bits, the form that Paddle takes."""
         bits = array.view(np.uint16) if array.dtype.name == "bfloat16" else array

@@ -33,6 +33,11 @@ class TensorFlowProbe(Probe):
     autograd = part("unidev_tensorflow.probe.training:TensorFlowAutogradProbe")
     models = part("unidev_tensorflow.probe.training:TensorFlowModelProbe")
 
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``tf.function``."""
+        compiled: Callable[..., Any] = tf.function(function)
+        return compiled
+
     def make(self, array: Array, device: Device) -> Any:
         """``tf.constant``, which copies into memory of the first CPU, then a copy to ``device``.
 

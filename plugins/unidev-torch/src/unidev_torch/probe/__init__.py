@@ -24,6 +24,10 @@ class TorchProbe(Probe):
     hardware = part("unidev_torch.probe.hardware:TorchHardwareProbe")
     side_stream = part("unidev_torch.probe:side_stream_of")
 
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``torch.compile``, which runs the graphs that it finds without generating code."""
+        return torch.compile(function, backend="eager")
+
     def make(self, array: Array, device: Device) -> torch.Tensor:
         """The array's bytes, viewed as the dtype of the same name."""
         return make(array, device)
