@@ -6,7 +6,7 @@ A LeNet learns to read scikit-learn's handwritten digits, first on one device an
 
 The optimizer is made for the model, and knows nothing of the devices: it makes its step on the
 first one, and the replicas get the new weights. Up to rounding, they are those of one device. The
-backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients.
+backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
 from multi_gpu import compare, fit, parts
@@ -83,11 +83,38 @@ def mxnet_adam(model, rate):
     return step
 
 
+def jax_adam(model, rate):
+    """A step of ``optax.adam``, compiled, with the parameters as a tree: a dict by name."""
+    import jax
+    import optax
+
+    adam = optax.adam(rate)
+
+    def values():
+        return {name: parameter[...] for name, parameter in unidev.parameters(model).items()}
+
+    @jax.jit
+    def updated(gradients, state, parameters):
+        updates, state = adam.update(gradients, state, parameters)
+        return optax.apply_updates(parameters, updates), state
+
+    state = adam.init(values())
+
+    def step(gradients):
+        nonlocal state
+        new, state = updated(gradients, state, values())
+        for name, parameter in unidev.parameters(model).items():
+            parameter[...] = new[name]
+
+    return step
+
+
 ADAMS = {
     "torch": torch_adam,
     "tensorflow": tensorflow_adam,
     "paddle": paddle_adam,
     "mxnet": mxnet_adam,
+    "jax": jax_adam,
 }
 
 

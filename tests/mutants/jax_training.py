@@ -227,7 +227,7 @@ def a_tied_parameter_has_one_name(backend: Any) -> None:
 
 
 @jax_mutant("checkpoints.portable_names_and_layouts")
-def weights_are_stored_inputs_first(backend: Any) -> None:
+def kernels_are_stored_inputs_first(backend: Any) -> None:
     """The layout of ``nnx.Linear``: a kernel is ``(inputs, outputs)``."""
     from unidev_jax.models.modules import JaxModels
 

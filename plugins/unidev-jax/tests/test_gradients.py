@@ -124,6 +124,18 @@ def test_no_grad_is_entered_outside_of_a_trace_and_refused_inside() -> None:
         pass
 
 
+def test_gradients_of_arrays_need_no_flax(python: Any) -> None:
+    done = python("""
+import sys, unidev
+x = unidev.array([1.0, 2.0])
+with unidev.no_grad():
+    loss, gradient = unidev.value_and_grad(lambda x: (x * x).sum())(x)
+assert unidev.sgd(x, gradient, lr=0.5).tolist() == [0.0, 0.0]
+assert "flax" not in sys.modules
+""")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "complex64"])
 def test_a_step_keeps_the_dtype_and_the_device(dtype: str) -> None:
     x = unidev.array([1.0, 2.0], dtype=dtype, device="gpu:1")

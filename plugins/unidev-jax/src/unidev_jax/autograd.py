@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import nullcontext
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Autograd
@@ -16,6 +17,10 @@ from unidev_jax.variables import is_variable, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
+
+
+_extended: Any = import_module("jax.extend.core")
+"""Public, and not imported with JAX."""
 
 
 class JaxAutograd(Autograd):
@@ -64,7 +69,7 @@ class JaxAutograd(Autograd):
         Raises:
             UnsupportedOperation: JAX is tracing a function, and cannot stop that.
         """
-        if jax.extend.core.get_opaque_trace_state() != _outside():
+        if _extended.get_opaque_trace_state() != _outside():
             raise UnsupportedOperation(
                 "no_grad inside a function that JAX differentiates or compiles",
                 "JAX records all that depends on its arguments: jax.lax.stop_gradient(x) detaches "
@@ -167,9 +172,7 @@ _stepped = jax.jit(_subtracted)
 def _outside() -> Any:
     """JAX's state where no function is traced: that of a new thread."""
     if not _states:
-        thread = threading.Thread(
-            target=lambda: _states.append(jax.extend.core.get_opaque_trace_state())
-        )
+        thread = threading.Thread(target=lambda: _states.append(_extended.get_opaque_trace_state()))
         thread.start()
         thread.join()
     return _states[0]
