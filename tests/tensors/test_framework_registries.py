@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.registry import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +31,10 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> dict[type, Callable[[Any], Any]
     """That of a framework, empty; NumPy's backend has it for this test."""
     known: dict[type, Callable[[Any], Any]] = {}
 
-    def opened(self: Any, x: object) -> Any:
+    def opened(x: object) -> Any:
         return known[type(x)](x) if type(x) in known else None
 
-    monkeypatch.setattr(type(load_backend("numpy")), "opened", opened)
+    monkeypatch.setitem(loading.openers, "numpy", opened)
     known[Seen] = lambda seen: ({".x": seen.x}, lambda new: Seen(*new, note="made"))
     known[Bound] = lambda bound: (
         {f".args[{number}]": x for number, x in enumerate(bound.args)},

@@ -122,9 +122,9 @@ def place_on(
 
 
 def _placed(backend: Backend, model: Any, target: Device, optimizer: Any) -> tuple[Any, Any]:
-    if trees.is_tree(model, backend):
-        return trees.placed(model, optimizer, target, backend)
     models = backend.models
+    if models.rebuilds_containers and trees.is_tree(model, backend):
+        return trees.placed(model, optimizer, target, backend)
     if optimizer is None and models.is_placed(model, target):
         return model, None
     return models.placed(model, target, optimizer)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from unidev.contract.backend import Backend, ContainerFunctions
+    from unidev.contract.backend import Backend, Children, ContainerFunctions
     from unidev.contract.backend_spec import BackendSpec, SimulatedGpus, Simulator
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupSetting
@@ -32,6 +32,9 @@ loaded_backends: dict[str, Backend] = {}
 
 new_containers: list[tuple[type | str, ContainerFunctions | None]] = []
 """Containers of the backends that were loaded, until they are registered."""
+
+openers: dict[str, Callable[[object], Children | None]] = {}
+"""The ``opened`` of each loaded backend that has one of its own, by its name."""
 
 backends_by_type: dict[type, Backend] = {}
 """The backend of each tensor type seen so far.
@@ -73,6 +76,7 @@ def load_backend(name: str) -> Backend:
             backend = backend or _load(name)
             loaded_backends[name] = backend
         new_containers.extend(backend.containers.items())
+        _add_opener(backend)
         for cls in backend.tensor_types:  # now: torch.compile could not follow it later
             backend_of_type(cls)
         if thread.recorder is not None:
@@ -82,6 +86,13 @@ def load_backend(name: str) -> Backend:
 
             warn_if_untested(backend)
     return backend
+
+
+def _add_opener(backend: Backend) -> None:
+    from unidev.contract.backend import Backend
+
+    if type(backend).opened is not Backend.opened:
+        openers[backend.name] = backend.opened
 
 
 def backend_of_type(cls: type) -> Backend | None:

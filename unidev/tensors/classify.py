@@ -29,7 +29,7 @@ from unidev.registry.loading import (
     backend_of_model_type,
     backend_of_namespace,
     backend_of_type,
-    loaded_backends,
+    openers,
 )
 from unidev.support.wording import kind_of, shown
 
@@ -236,9 +236,9 @@ def children_of(x: object) -> Children | None:
     Raises:
         UnsupportedContainerError: what the program registered there raised.
     """
-    for backend in tuple(loaded_backends.values()):
+    for opened in tuple(openers.values()):
         try:
-            found = backend.opened(x)
+            found = opened(x)
         except UnidevError:
             raise
         except Exception as error:  # the functions are the program's own

@@ -23,6 +23,7 @@ from unidev.registry.loading import (
     backend_of_type,
     backends_by_type,
     new_containers,
+    openers,
 )
 from unidev.registry.selection import EMBEDDED, backend_choice
 from unidev.support.wording import kind_of, shown
@@ -195,7 +196,7 @@ class Opened:
         if kind == MODEL or (is_root and is_plain(cls)):
             raise not_a_tensor(leaf)
         functions, opened, looked_into = functions_of(cls), None, leaf
-        if functions is None and not is_plain_or_lazy:
+        if functions is None and openers and not is_plain_or_lazy:
             opened = opened_by_a_framework(leaf)
             # Its tensors may be where no attribute leads, as those of a partial function.
             looked_into = leaf if opened is None else opened.children
@@ -213,7 +214,7 @@ class Opened:
             return None
         if is_known:
             self._add_numpy(looked_into, hidden)
-            return opened if functions is None else Unpacked.by(functions, leaf)
+            return opened if functions is None else Unpacked(leaf, functions)
         if hidden and self._own_to != "refused" and has_own_to(cls):
             return Movable(leaf, is_copied=self._own_to == "copied", counts_numpy=counts_numpy)
         raise _left_behind(leaf, self._paths_of_leaves()[position], hidden)

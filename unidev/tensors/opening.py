@@ -204,26 +204,12 @@ def _is_known(cls: type) -> bool:
 class Unpacked:
     """An object whose children are looked at in its place; registered with optree."""
 
-    __slots__ = ("_build", "children", "owner", "steps")
+    __slots__ = ("_rest", "_unflatten", "children", "owner", "steps")
 
-    def __init__(
-        self,
-        owner: Any,
-        children: Sequence[Any],
-        steps: Sequence[str],
-        build: Callable[[Sequence[Any]], Any],
-    ) -> None:
+    def __init__(self, owner: Any, functions: ContainerFunctions) -> None:
+        flatten, self._unflatten = functions
         self.owner = owner
-        self.children = children
-        self.steps = steps
-        self._build = build
-
-    @classmethod
-    def by(cls, functions: ContainerFunctions, owner: Any) -> Unpacked:
-        """``owner``, taken apart and built again by these functions."""
-        flatten, unflatten = functions
-        children, rest, steps = flatten(owner)
-        return cls(owner, children, steps, lambda new: unflatten(rest, new))
+        self.children, self._rest, self.steps = flatten(owner)
 
     def flatten(self) -> tuple[Sequence[Any], Unpacked, Sequence[str]]:
         """The children, what is needed to build the owner again, and the steps in paths."""
@@ -233,7 +219,7 @@ class Unpacked:
         """The owner with these children; itself if they are those that it has."""
         if all(new is old for new, old in zip(children, self.children, strict=True)):
             return self.owner
-        return self._build(children)
+        return self._unflatten(self._rest, children)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Unpacked) and self._kind == other._kind
@@ -259,7 +245,8 @@ def opened_by_a_framework(x: Any) -> Unpacked | None:
     if found is None:
         return None
     children, build = found
-    return Unpacked(x, [*children.values()], [*children], build)
+    parts = [*children.values()], build, [*children]
+    return Unpacked(x, (lambda _: parts, lambda build, new: build(new)))
 
 
 def _apart(x: Any) -> tuple[list[Any], Any, list[str]]:
