@@ -91,8 +91,8 @@ def test_the_variable_comes_before_what_is_imported(two_frameworks, run_python) 
             "'./plugins/unidev-tensorflow[framework]'`",
         ),
         (
-            "jax",
-            "unidev has plugins for mxnet, paddle, tensorflow, torch: run, for example, `pip "
+            "tinygrad",
+            "unidev has plugins for jax, mxnet, paddle, tensorflow, torch: run, for example, `pip "
             "install . './plugins/unidev-torch[framework]'` in unidev's repository.",
         ),
     ],

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from unidev.errors import UnidevError
-from unidev.registry.known_frameworks import OUR_TITLES
+from unidev.registry.known_frameworks import KNOWN
 from unidev.support.wording import plain
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _COMMANDS = {
 """Each command with its help line, so that listing them does not import them."""
 
 _HELP = f"""
-One device layer for {", ".join(OUR_TITLES)} and NumPy.
+One device layer for {", ".join(each.title for each in KNOWN)} and NumPy.
 
 \b
 Examples:

@@ -1,4 +1,4 @@
-"""What unidev knows of a framework whose plugin is not installed; each plugin's spec has the same.
+"""What unidev knows of a framework whose plugin is not installed; our plugins' specs have the same.
 
 A process of another environment may hold a GPU's memory with such a framework, and a message may
 recommend its plugin.
@@ -38,7 +38,7 @@ class KnownFramework(NamedTuple):
         )
 
 
-_WITH_PLUGIN = (
+KNOWN = (
     KnownFramework("torch", "PyTorch", "libtorch"),
     KnownFramework(
         "tensorflow", "TensorFlow", "libtensorflow", {"TF_FORCE_GPU_ALLOW_GROWTH": "true"},
@@ -46,20 +46,17 @@ _WITH_PLUGIN = (
     ),
     KnownFramework("paddle", "PaddlePaddle", "libpaddle"),
     KnownFramework("mxnet", "MXNet", "libmxnet"),
-)  # fmt: skip
-KNOWN = (
-    *_WITH_PLUGIN,
     KnownFramework(
         "jax", "JAX", "xla_cuda", {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
         "https://docs.jax.dev/en/latest/gpu_memory_allocation.html",
     ),
 )  # fmt: skip
-OUR_PLUGINS = tuple(sorted(each.framework for each in _WITH_PLUGIN))
-"""The plugins of unidev's own repository."""
-OUR_TITLES = tuple(each.title for each in _WITH_PLUGIN)
+"""The frameworks of the plugins in unidev's own repository."""
+OUR_PLUGINS = tuple(sorted(each.framework for each in KNOWN))
+"""The names of those plugins."""
 
 
-def install_command(plugin: str = _WITH_PLUGIN[0].framework) -> str:
+def install_command(plugin: str = KNOWN[0].framework) -> str:
     """The command that installs one of ``OUR_PLUGINS``, in unidev's repository."""
     return f"pip install . './plugins/unidev-{plugin}[framework]'"
 

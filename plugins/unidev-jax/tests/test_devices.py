@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 import unidev
@@ -102,6 +103,30 @@ def test_a_program_that_split_the_cpu_itself_may_simulate_as_many(python: Python
         "assert str(unidev.device_of(unidev.ones(3, device='gpu:1'))) == 'gpu:1'\n"
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "RESOURCE_EXHAUSTED: Out of memory allocating 4096 bytes.",
+        "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 4.00KiB.",
+        "RESOURCE_EXHAUSTED: Failed to allocate request for 4.00KiB (4096B) on device ordinal 0",
+    ],
+)
+def test_the_numbers_in_jaxs_words_are_read(said, monkeypatch):
+    def fails(*_):
+        raise jax.errors.JaxRuntimeError(said)
+
+    monkeypatch.setattr(unidev.active_backend(), "copy_to", fails)
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.copy_to(jnp.ones(3), "gpu:1")
+    assert caught.value.requested_bytes == 4096
+
+
+def test_too_large_an_array_is_lack_of_memory():
+    with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:
+        unidev.zeros(2**50, device="gpu:1")
+    assert caught.value.requested_bytes == 2**52
 
 
 def test_the_memory_of_a_gpu_is_its_allocators():

@@ -10,12 +10,16 @@ def unidev_register_backend() -> BackendSpec:
         name="jax",
         contract_version=2,
         framework="jax",
+        title="JAX",
+        library="xla_cuda",  # of the processes that use a GPU
+        short_names=("jnp", "lax"),
         # Without a version: pip chooses one that the Python at hand can run.
         install="pip install 'jax>=0.7.1'",
         load="unidev_jax.backend:JaxBackend",
         simulator="unidev_jax.simulator:JaxSimulator",
         # By default JAX takes three quarters of a GPU's memory at once.
         sharing={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+        sharing_page="https://docs.jax.dev/en/latest/gpu_memory_allocation.html",
         namespaces=("jaxlib", "flax"),
         tested_until="0.10",
     )

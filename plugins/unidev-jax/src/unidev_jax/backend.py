@@ -46,6 +46,11 @@ class JaxBackend(Backend):
         "https://docs.jax.dev/en/latest/notebooks/host-offloading.html",
     )
     framework_errors = (RuntimeError, ValueError, TypeError, MemoryError, OverflowError)
+    out_of_memory_words = ("resource exhausted",)
+    out_of_memory_numbers = (  # of an executable, of a buffer on the CPU and on a GPU
+        "trying to allocate {requested}", "memory allocating {requested}",
+        "allocate request for {requested}",
+    )  # fmt: skip
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
