@@ -10,6 +10,28 @@ from mutants.mutant import in_place_of, replace, replace_value, torch_mutant, wh
 _OTHER_KINDS = "copy.strings_ragged_sparse"
 
 
+@torch_mutant("dtypes.narrow", profile="tensor")
+def narrow_dtypes_overflow(backend: Any) -> None:
+    """What a float8 cannot hold becomes NaN: ``torch.tensor(1e6).to(torch.float8_e4m3fn)``."""
+    from unidev.contract import dtypes
+
+    @in_place_of(dtypes.name_of)
+    def name_of(dtype: Any, backend: Any) -> str | None:
+        return dtypes.portable_name(dtype, backend)
+
+
+@torch_mutant("dtypes.narrow", profile="tensor")
+def float8_is_refused_without_its_name(backend: Any) -> None:
+    """An error says "unsupported dtype", and not which."""
+    from unidev.errors import UnsupportedDtypeError
+
+    @replace(backend)
+    def to_numpy(self: Any, x: Any, to_numpy: Any = backend.to_numpy) -> Any:
+        if "float8" in str(x.dtype):
+            raise UnsupportedDtypeError("NumPy does not have the dtype of this tensor.")
+        return to_numpy(self, x)
+
+
 @torch_mutant("containers.named_and_registered_containers", profile="tensor")
 def the_order_of_packed_sequences_stays(_: Any) -> None:
     """Of a packed sequence only the data move: without ``enforce_sorted`` it has indices, too."""

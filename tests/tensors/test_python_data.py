@@ -6,7 +6,7 @@ import pytest
 import unidev
 from unidev.numpy_backend.backend import NumpyBackend
 from unidev.support.wording import kind_of
-from unidev.tensors.python_data import _range, always_fits, as_numpy, check_fits
+from unidev.tensors.python_data import _range, always_fits, as_numpy, check_fits, checked_number
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,27 @@ def test_bfloat16_has_a_largest_number_too() -> None:
     for data in ([3.4e38], np.array([1e300])):
         with pytest.raises(unidev.InvalidDataError, match="bfloat16 cannot hold"):
             as_numpy(data, "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "held", "beyond"),
+    [
+        ("float8_e4m3fn", [448, -448, float("nan")], [449, float("-inf")]),
+        ("float8_e5m2", [57344, float("inf")], [1e6]),
+        ("float4_e2m1fn", [6, -6], [6.5]),
+        ("int4", [-8, 7], [-9, 8]),
+        ("uint4", [0, 15], [-1, 16]),
+    ],
+)
+def test_dtypes_that_numpy_lacks_have_a_range(
+    dtype: str, held: list[float], beyond: list[float]
+) -> None:
+    assert as_numpy(held, dtype).tolist() == pytest.approx(held, nan_ok=True)
+    for number in beyond:
+        with pytest.raises(unidev.InvalidDataError, match=f"{dtype} cannot hold"):
+            as_numpy([number], dtype)
+        with pytest.raises(unidev.InvalidDataError, match=f"{dtype} cannot hold"):
+            checked_number(number, dtype)
 
 
 NAMES = (*NumpyBackend.dtypes.func(NumpyBackend), "bfloat16")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from unidev.contract.dtypes import DTYPES, portable_name
+from unidev.contract.dtypes import DTYPES, NARROW, name_of
 from unidev.errors import UnidevError
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
@@ -122,9 +122,10 @@ def _shape_of(x: Any) -> tuple[int, ...] | None:
 
 
 def item_bytes(dtype: Any, backend: Backend) -> int | None:
-    """The bytes of one element; None for a dtype without a portable name."""
+    """The bytes of one element; None for a dtype that unidev does not know."""
     key = (backend.name, dtype)
     if key not in _known:
-        known = DTYPES.get(portable_name(dtype, backend) or "")
+        name = name_of(dtype, backend) or ""
+        known = DTYPES.get(name) or NARROW.get(name)
         _known[key] = None if known is None else known.nbytes
     return _known[key]

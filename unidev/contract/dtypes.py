@@ -58,6 +58,38 @@ DTYPES: Mapping[str, Dtype] = {
 """By name: all portable dtypes. A new one takes a line here, and one in each backend with it."""
 
 
+FINITE: Mapping[str, float] = {
+    "float8_e4m3fn": 448.0, "float8_e4m3fnuz": 240.0, "float8_e4m3b11fnuz": 30.0,
+    "float8_e5m2fnuz": 57344.0, "float6_e2m3fn": 7.5, "float6_e3m2fn": 28.0, "float4_e2m1fn": 6.0,
+}  # fmt: skip
+"""Those without infinities, and their largest number."""
+_INFINITE = {"float8_e3m4": 15.5, "float8_e4m3": 240.0, "float8_e5m2": 57344.0}
+_INTEGERS = {"int4": 7, "int2": 1, "uint4": 15, "uint2": 3}
+NARROW: Mapping[str, Dtype] = {
+    **{name: Dtype(1, "f", "uint8", None, most) for name, most in {**FINITE, **_INFINITE}.items()},
+    **{name: Dtype(1, name[0], "uint8", None, most) for name, most in _INTEGERS.items()},
+}
+"""Dtypes that are not portable, but whose range is checked, by the names that ml_dtypes has.
+
+The frameworks that have one call it so, too; a user means it by the framework's own object.
+"""
+
+_narrow_names: dict[Any, str | None] = {}
+
+
+def name_of(dtype: Any, backend: Backend) -> str | None:
+    """The portable name of a framework's dtype, or its name among ``NARROW``, or None."""
+    return portable_name(dtype, backend) or narrow_name(dtype)
+
+
+def narrow_name(dtype: Any) -> str | None:
+    """The name among ``NARROW`` of a dtype of any framework: ``torch.float8_e5m2``; or None."""
+    if dtype not in _narrow_names:
+        words = str(dtype).replace("'", ".").replace(">", ".").split(".")
+        _narrow_names[dtype] = next((word for word in words if word in NARROW), None)
+    return _narrow_names[dtype]
+
+
 def native_dtype(spec: object, backend: Backend) -> Any:
     """The framework's dtype for ``spec``: a name, a NumPy dtype, or the framework's own.
 
@@ -69,8 +101,9 @@ def native_dtype(spec: object, backend: Backend) -> Any:
     if found is None:
         found = backend.parse_dtype(spec)
     if found is None:
+        said = shown(spec) if isinstance(spec, str) else _numpy_name(spec) or shown(spec)
         raise UnsupportedDtypeError(
-            f"the {backend.name} backend has no dtype {shown(spec)}; it has {', '.join(table)}."
+            f"the {backend.name} backend has no dtype {said}; it has {', '.join(table)}."
         )
     return found
 

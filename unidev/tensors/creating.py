@@ -6,7 +6,7 @@ from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.calls.transfers import from_host, of_tensor
 from unidev.contract.device import Device
-from unidev.contract.dtypes import DTYPES, native_dtype, portable_name
+from unidev.contract.dtypes import DTYPES, name_of, narrow_name, native_dtype, portable_name
 from unidev.devices.finding import default_device, resolve_device
 from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
 from unidev.registry.loading import backend_of_type, load_backend, loaded_backends
@@ -75,7 +75,7 @@ def array_of_data(operation: str, data: object, dtype: object, device: DeviceLik
     target = default_device(device)
     backend = loaded_backends[target.backend]
     wanted = None if dtype is None else native_dtype(dtype, backend)
-    name = None if wanted is None else portable_name(wanted, backend)
+    name = None if wanted is None else name_of(wanted, backend)
     values = _on_host(data, name, backend.default_integer)
     if wanted is None:
         wanted = native_dtype(values.dtype, backend)
@@ -155,7 +155,7 @@ def full(
     if dtype is None:
         dtype = default_dtype(value, backend.default_integer)
     wanted = native_dtype(dtype, backend)
-    number = checked_number(value, portable_name(wanted, backend))
+    number = checked_number(value, name_of(wanted, backend))
     return _new("full", shape, (number,), wanted, target)
 
 
@@ -318,7 +318,8 @@ def _random(
     floats = [each for each, dtype in DTYPES.items() if dtype.kind == "f"]
     if name not in floats:
         raise UnsupportedDtypeError(
-            f"the dtype of random numbers must be {' or '.join(floats)}, not {shown(dtype)}."
+            f"the dtype of random numbers must be {' or '.join(floats)}, not "
+            f"{narrow_name(wanted) or shown(dtype)}."
         )
     return array_of_data(operation, draw(distribution, sizes, name), wanted, target)
 
@@ -356,15 +357,15 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
 
 
 def _always_fits(dtype: Any, wanted: Any, backend: Backend) -> bool:
-    source, name = portable_name(dtype, backend), portable_name(wanted, backend)
-    return source is None or name is None or always_fits(source, name)  # float8 has no name
+    source, name = name_of(dtype, backend), name_of(wanted, backend)
+    return source is None or name is None or always_fits(source, name)  # quantized ones have none
 
 
 def _checked_cast(x: Any, dtype: Any, target: Device, backend: Backend) -> Any:
     readable = x
-    if portable_name(x.dtype, backend) == "bfloat16":  # which NumPy does not have
+    if portable_name(x.dtype, backend) in (None, "bfloat16"):  # which NumPy does not have
         readable = backend.cast(x, backend.dtypes["float32"], backend.cpu)
-    check_fits(backend.to_numpy(readable), portable_name(dtype, backend))
+    check_fits(backend.to_numpy(readable), name_of(dtype, backend))
     return backend.cast(x, dtype, target)
 
 

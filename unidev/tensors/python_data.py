@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 
-from unidev.contract.dtypes import DTYPES, numpy_name
+from unidev.contract.dtypes import DTYPES, FINITE, NARROW, numpy_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
 from unidev.support.wording import kind_of, shown, type_name
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     import numpy as np
+
+    from unidev.contract.dtypes import Dtype
 
 _NARROW = {"d": "float32", "D": "complex64"}
 """The dtypes of Python's numbers: NumPy's by ``char``, since its names take 5 µs, and unidev's."""
@@ -96,7 +98,9 @@ def checked_number(value: Any, dtype: str | None) -> Any:
     elif kind in "fc":
         is_complex = isinstance(number, (complex, np.complexfloating))
         parts = (number.real, number.imag) if is_complex else (number,)
-        fits = (kind == "c" or not is_complex) and all(_holds(part, largest) for part in parts)
+        fits = (kind == "c" or not is_complex) and all(
+            _holds(part, largest, dtype) for part in parts
+        )
         if fits and isinstance(number, int) and abs(number) >= 2**63:
             number = float(number)  # some frameworks read any int as one of 64 bits
     else:
@@ -106,9 +110,10 @@ def checked_number(value: Any, dtype: str | None) -> Any:
     return number
 
 
-def _holds(number: Any, largest: float) -> bool:
+def _holds(number: Any, largest: float, dtype: str) -> bool:
     # An int may be larger than any float: comparing is exact where converting raises.
-    return bool(abs(number) <= largest or abs(number) == math.inf or number != number)  # noqa: PLR0124  NaN
+    is_infinite = abs(number) == math.inf and dtype not in FINITE
+    return bool(abs(number) <= largest or is_infinite or number != number)  # noqa: PLR0124  NaN
 
 
 def always_fits(source: str, dtype: str) -> bool:
@@ -120,13 +125,20 @@ def always_fits(source: str, dtype: str) -> bool:
     return ranks[kind] <= ranks[wanted] and least <= lowest and highest <= largest
 
 
+def _lacking(dtype: str) -> Dtype | None:
+    """What is known of a dtype that NumPy lacks; None for NumPy's own."""
+    known = NARROW.get(dtype) or DTYPES.get(dtype)
+    return None if known is None or known.largest is None else known
+
+
 def _range(dtype: str) -> tuple[str, float, float]:
     """The kind of a dtype, as NumPy abbreviates it, and its least and largest finite number."""
     import numpy as np
 
-    known = DTYPES.get(dtype)
+    known = _lacking(dtype)
     if known is not None and known.largest is not None:
-        return known.kind, -known.largest, known.largest
+        least = {"i": -known.largest - 1, "u": 0}.get(known.kind, -known.largest)
+        return known.kind, least, known.largest
     kind = np.dtype(dtype).kind
     if kind == "b":
         return kind, 0, 1
@@ -154,7 +166,7 @@ def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[An
         if values.dtype.kind != "O" or not is_int:
             _refuse_objects(values, data)
             check_fits(values, dtype)
-        if dtype is None or dtype == "bfloat16":
+        if dtype is None or _lacking(dtype) is not None:
             _refuse_objects(values, data)
             return values
         with np.errstate(all="ignore"):
@@ -224,14 +236,12 @@ def check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
     Rounding and truncating floats is allowed, as elsewhere; a value beyond the dtype's range and
     an imaginary part are not.
     """
-    import numpy as np
-
     if dtype is None or not values.size:
         return
     name = numpy_name(values.dtype)
     if dtype == name:
         return
-    if name == "bfloat16":  # from ml_dtypes: NumPy does not count it as a float
+    if _lacking(name) is not None:  # from ml_dtypes: NumPy does not count it as a number
         values = values.astype("float32")
     kind, least, largest = _range(dtype)
     if values.dtype.kind == "c" and kind != "c":
@@ -243,20 +253,25 @@ def check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
                     f"{dtype} cannot hold {extreme!r}: its range is {least} to {largest}."
                 )
     elif kind in "fc":
-        with np.errstate(all="ignore"):
-            lost = np.isfinite(values) & ~(
-                np.abs(values) <= largest
-                if dtype == "bfloat16"
-                else np.isfinite(values.astype(dtype))
-            )
-        if lost.any():
-            raise InvalidDataError(
-                f"{dtype} cannot hold {values[lost].flat[0]!r}; float64 goes up to 1.8e308."
-            )
+        _check_floats(values, dtype, largest)
+
+
+def _check_floats(values: Any, dtype: str, largest: float) -> None:
+    import numpy as np
+
+    is_of_numpy = _lacking(dtype) is None
+    with np.errstate(all="ignore"):
+        if is_of_numpy:
+            lost = np.isfinite(values) & ~np.isfinite(values.astype(dtype))
+        else:
+            lost = (np.abs(values) > largest) & (np.isfinite(values) | (dtype in FINITE))
+    if lost.any():
+        remedy = "float64 goes up to 1.8e308" if is_of_numpy else f"it goes up to {largest:g}"
+        raise InvalidDataError(f"{dtype} cannot hold {values[lost].flat[0]!r}; {remedy}.")
 
 
 def _refuse_objects(values: np.ndarray[Any, Any], data: object) -> None:
-    if values.dtype.kind not in "biufc" and str(values.dtype) != "bfloat16":
+    if values.dtype.kind not in "biufc" and _lacking(numpy_name(values.dtype)) is None:
         raise UnsupportedDtypeError(
             f"{kind_of(data)} of {values.dtype}: tensors have no such dtype. (Rows of unequal "
             "length and integers beyond int64 also give this error.)"
