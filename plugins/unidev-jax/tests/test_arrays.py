@@ -132,3 +132,42 @@ def test_synchronize_waits_for_what_jax_computes():
     y = x @ x @ x
     unidev.synchronize("gpu:1")
     assert y.is_ready()
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [
+        (jnp.float32, "float32"), (jnp.int64, "int64"), (jnp.bfloat16, "bfloat16"),
+        (jnp.int4, "int4"), ("float8_e4m3fn", "float8_e4m3fn"), (np.dtype(jnp.int4), "int4"),
+    ],
+)  # fmt: skip
+def test_a_dtype_has_jaxs_spellings_too(spec, name):
+    x = unidev.array([0, 1, 2], dtype=spec, device="gpu:1")
+    assert str(x.dtype) == name
+    assert unidev.to_numpy(unidev.copy_to(x, "gpu:0")).astype(np.float32).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("spec", [jnp.sum, "float31", jnp, "integer", None.__class__])
+def test_what_is_no_dtype_is_refused(spec):
+    with pytest.raises(UnsupportedDtypeError):
+        unidev.zeros(2, dtype=spec)
+
+
+def test_python_ints_are_as_wide_as_jaxs():
+    assert unidev.array([1, 2]).dtype == unidev.arange(3).dtype == jnp.int32
+    with jax.enable_x64(True):
+        assert unidev.array([1, 2]).dtype == unidev.arange(3).dtype == jnp.int64
+
+
+def test_registered_pytrees_are_containers():
+    made = jax.tree_util.Partial(jnp.sum, unidev.ones(3, device="gpu:1"), axis=0)
+    moved = unidev.copy_to(made, "gpu:0")
+    assert isinstance(moved, jax.tree_util.Partial)
+    assert str(unidev.device_of(moved)) == "gpu:0"
+    assert float(moved()) == 3
+
+
+def test_a_lack_of_memory_has_its_number():
+    with pytest.raises(unidev.errors.OutOfDeviceMemoryError) as caught:
+        unidev.zeros((10**13,), device="gpu:1")
+    assert caught.value.requested_bytes == 4 * 10**13

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 import unidev
+from unidev_jax import devices
 from unidev_jax.memory import gpu_memory
 
 if TYPE_CHECKING:
@@ -142,3 +143,37 @@ def test_an_allocator_without_counts_is_said(monkeypatch):
     device = SimpleNamespace(native=SimpleNamespace(memory_stats=lambda: None))
     with pytest.raises(unidev.UnsupportedOperation, match="XLA_PYTHON_CLIENT_ALLOCATOR"):
         gpu_memory(device)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """The GPUs that JAX will find with these distributions, of three that the driver counts."""
+
+    def counted(*names: str, **settings: str):
+        found = [SimpleNamespace(metadata={"Name": name}) for name in names]
+        monkeypatch.setattr(devices, "distributions", lambda: found)
+        monkeypatch.setattr(devices, "visible_gpus", lambda accelerator: 3)
+        config = SimpleNamespace(**{"jax_platforms": None, "jax_num_cpu_devices": -1, **settings})
+        monkeypatch.setattr(devices, "jax", SimpleNamespace(config=config))
+        return devices.gpus_of_the_driver()
+
+    return counted
+
+
+@pytest.mark.parametrize(
+    ("names", "settings", "count"),
+    [
+        ((), {}, 0),
+        (("jax-cuda13-plugin",), {}, 3),
+        (("jax-rocm7-plugin",), {}, 3),
+        (("jax-cuda13-plugin",), {"jax_platforms": "cpu"}, 0),
+        (("jax-cuda13-plugin",), {"jax_platforms": "cuda,cpu"}, 3),
+        (("jax-cuda13-plugin",), {"jax_platforms": "tpu"}, None),
+        (("jax-cuda13-plugin",), {"jax_cuda_visible_devices": "0"}, None),
+        (("jax-cuda13-plugin", "jax-rocm7-plugin"), {}, None),
+    ],
+)
+def test_gpus_are_counted_by_the_driver_where_jax_will_use_them_all(
+    names, settings, count, machine
+):
+    assert machine(*names, **settings) == count

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 import unidev
-from unidev_jax import installation
+from unidev_jax import devices, installation
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def build(monkeypatch):
 
     def made(*names: str, system: str = "Linux"):
         found = [SimpleNamespace(metadata={"Name": name}) for name in names]
-        monkeypatch.setattr(installation, "distributions", lambda: found)
+        monkeypatch.setattr(devices, "distributions", lambda: found)
         monkeypatch.setattr(installation.platform, "system", lambda: system)
         return unidev.active_backend().installation.build()
 

@@ -10,7 +10,8 @@ import numpy as np
 from unidev.contract import Backend, Extent, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_jax.arrays import TRACER, check_alive, only_device, value_of
-from unidev_jax.copying import DTYPES, copied, enable_x64, from_host, wide
+from unidev_jax.containers import opened
+from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, wide
 from unidev_jax.devices import LocalDevices
 from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import model_types, optimizer_types, plain, variable_types
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, BackendSpec, Device
+    from unidev.contract import Array, BackendSpec, Children, Device
 
 _FILLED_ON_HOST_BYTES = 1 << 20
 """To fill an array, JAX compiles a program for each shape, in the time of copying 1 GB or so."""
@@ -78,13 +79,26 @@ class JaxBackend(Backend):
         """Those of NumPy's and bfloat16; arrays of narrower numbers are copied, too."""
         return DTYPES
 
+    @property
+    def default_integer(self) -> str:  # type: ignore[override]  # read-only is enough here
+        """JAX's: int64 where 64 bits are enabled, int32 elsewhere."""
+        return "int64" if jax.config.jax_enable_x64 else "int32"
+
+    def parse_dtype(self, spec: object) -> Any:
+        """Also ``jnp.float32``, and what NumPy lacks: ``jnp.int4``, ``"float8_e4m3fn"``."""
+        return dtype_of(spec) or super().parse_dtype(spec)
+
+    def opened(self, x: object) -> Children | None:
+        """By JAX's registry of pytrees."""
+        return opened(x)
+
     def device_count(self, kind: str) -> int:
-        """Starts JAX's runtime only if an accelerator's plugin is installed for JAX."""
+        """From the settings and the drivers, where JAX's runtime has not started yet."""
         return self._devices.count(kind)
 
     def native_device(self, kind: str, index: int) -> Any:
         """A ``jax.Device``."""
-        return self._devices.all_of(kind)[index]
+        return self._devices.native(kind, index)
 
     def native_name(self, kind: str, index: int) -> str:
         """``cuda:1``; ``CpuDevice(id=2)`` for a simulated ``gpu:1``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -21,12 +22,28 @@ WIDE = ("int64", "uint64", "float64", "complex128")
 """Dtypes that JAX makes only where its 64 bits are enabled."""
 DTYPES = {name: jnp.dtype(name) for name in NARROW + WIDE}
 _WIDE = frozenset(jnp.dtype(name) for name in WIDE)
+_SCALAR = type(jnp.float32)
+_NUMBERED = re.compile(r"[a-z]+[0-9]\w*")
 _enable_x64 = (
     jax.enable_x64
     if hasattr(jax, "enable_x64")
     else import_module("jax.experimental").enable_x64  # before JAX 0.8
 )
 _NOTHING = contextlib.nullcontext()
+
+
+def dtype_of(spec: object) -> Any:
+    """The dtype behind ``jnp.float32``, a class that is no class, or one of its name; or None.
+
+    So ``jnp.int4``, ``ml_dtypes.int4``, their dtype and ``"int4"``, which NumPy does not have.
+    """
+    if isinstance(spec, _SCALAR):
+        return spec.dtype
+    name = spec if isinstance(spec, str) else getattr(spec, "name", getattr(spec, "__name__", None))
+    if not isinstance(name, str) or not _NUMBERED.fullmatch(name):
+        return None
+    scalar = getattr(jnp, name, None)
+    return scalar.dtype if isinstance(scalar, _SCALAR) else None
 
 
 def enable_x64(is_enabled: bool) -> AbstractContextManager[Any]:

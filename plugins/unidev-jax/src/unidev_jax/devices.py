@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract import visible_gpus
+from unidev.errors import DeviceNotFoundError
 from unidev_jax.framework import jax
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 _ACCELERATOR = re.compile(r"(?:cuda|rocm|tpu|METAL)(?::(\d+))?")
 """JAX's names for its accelerators, such as ``cuda:1``."""
 _SIMULATED = re.compile(r"CpuDevice\(id=(\d+)\)")
+_PLUGIN = re.compile(r"jax-(cuda|rocm)(\d+)-plugin")
 _FORCED = re.compile(r"--xla_force_host_platform_device_count=(\d+)")
 
 
@@ -33,17 +36,18 @@ class LocalDevices:
         self._found: dict[str, Sequence[Any]] = {}
 
     def count(self, kind: str) -> int:
-        """The number of devices of ``kind``.
+        """The number of devices of ``kind``; GPUs as their driver counts them.
 
-        Starts no runtime, unless a plugin of JAX's for an accelerator is installed: only the
-        runtime reports how many of these there are.
+        Starts no runtime, unless a plugin of JAX's for an accelerator is installed that is neither
+        CUDA's nor ROCm's, or their driver does not answer: then only the runtime counts them.
         """
         if kind in self._found:
             return len(self._found[kind])
         if kind == "gpu":
             if self._simulated:
                 return self._simulated
-            return len(self.all_of(kind)) if _may_have_accelerators() else 0
+            counted = gpus_of_the_driver()
+            return len(self.all_of(kind)) if counted is None else counted
         return 1 if self._simulated else _configured_cpus()
 
     def all_of(self, kind: str) -> Sequence[Any]:
@@ -52,6 +56,22 @@ class LocalDevices:
         if found is None:
             found = self._found[kind] = self._list(kind)
         return found
+
+    def native(self, kind: str, index: int) -> Any:
+        """JAX's own object for a device; starts the runtime.
+
+        Raises:
+            DeviceNotFoundError: the driver shows a GPU that JAX's runtime does not use.
+        """
+        natives = self.all_of(kind)
+        if index >= len(natives):
+            raise DeviceNotFoundError(
+                f"{kind}:{index} is not available: the driver shows it, but JAX's runtime has "
+                f"{len(natives)} of that kind. What jax.devices() prints and `unidev doctor` may "
+                "say why.",
+                spec=f"{kind}:{index}",
+            )
+        return natives[index]
 
     def parse(self, spec: object) -> tuple[str, int] | None:
         """The kind and index of a ``jax.Device``, of a sharding on one, or of JAX's name."""
@@ -75,7 +95,7 @@ class LocalDevices:
 
         That is because ``cpu:1`` means unidev's.
         """
-        native = self.all_of(kind)[index]
+        native = self.native(kind, index)
         return repr(native) if self._simulated else str(native)
 
     def _parse_id(self, number: int) -> tuple[str, int]:
@@ -99,10 +119,32 @@ def _allows(platform: str) -> bool:
     return not chosen or platform in chosen.split(",")
 
 
-def _may_have_accelerators() -> bool:
-    """Whether JAX is installed with more than its CPU: each accelerator is a plugin of JAX's."""
+def gpus_of_the_driver() -> int | None:
+    """The number of GPUs that JAX will find; None: only its runtime reports it.
+
+    Each accelerator is a plugin of JAX's, a distribution of its own.
+    """
     if jax.config.jax_platforms == "cpu":
-        return False
+        return 0
+    plugins = {accelerator for accelerator, _ in gpu_plugins()}
+    if not plugins and not _has_other_plugins():
+        return 0
+    chosen = {platform for platform in ("cuda", "rocm") if _allows(platform) or _allows("gpu")}
+    if len(plugins & chosen) != 1 or plugins - chosen:
+        return None
+    (accelerator,) = plugins
+    if getattr(jax.config, f"jax_{accelerator}_visible_devices", "all") != "all":
+        return None
+    return visible_gpus(accelerator)
+
+
+def gpu_plugins() -> list[tuple[str, str]]:
+    """The accelerator and version of each plugin of JAX's that is installed for a GPU."""
+    names = {each.metadata["Name"].lower().replace("_", "-") for each in distributions()}
+    return [(found[1], found[2]) for name in sorted(names) if (found := _PLUGIN.fullmatch(name))]
+
+
+def _has_other_plugins() -> bool:
     return (
         find_spec("jax_plugins") is not None
         or find_spec("libtpu") is not None

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import platform
-import re
-from importlib.metadata import distributions
 from typing import TYPE_CHECKING
 
 from unidev.contract import Build, Installation, Wheel
+from unidev_jax.devices import gpu_plugins
 from unidev_jax.framework import jax
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ _WHEELS = (
     Wheel("cuda", "13", "pip install -U 'jax[cuda13]'"),
     Wheel("cuda", "12", "pip install -U 'jax[cuda12]'"),
 )
-_PLUGIN = re.compile(r"jax-(cuda|rocm)(\d+)-plugin")
 
 
 class JaxInstallation(Installation):
@@ -27,7 +25,7 @@ class JaxInstallation(Installation):
     def build(self) -> Build:
         """Only Linux has plugins for GPUs."""
         wheels = _WHEELS if platform.system() == "Linux" else ()
-        found = sorted(_plugins(), key=lambda each: int(each[1]), reverse=True)
+        found = sorted(gpu_plugins(), key=lambda each: int(each[1]), reverse=True)
         if not found:
             return Build(accelerator=None, wheels=wheels, page=PAGE)
         accelerator, version = found[0]
@@ -39,8 +37,6 @@ class JaxInstallation(Installation):
         """How precisely products of float32 are computed: by default a GPU may use TF32."""
         return {"matmul precision": str(jax.config.jax_default_matmul_precision or "default")}
 
-
-def _plugins() -> list[tuple[str, str]]:
-    """The accelerator and version of each plugin of JAX's that is installed for a GPU."""
-    names = {each.metadata["Name"].lower().replace("_", "-") for each in distributions()}
-    return [(found[1], found[2]) for name in sorted(names) if (found := _PLUGIN.fullmatch(name))]
+    def usable_gpus(self) -> int:
+        """As JAX's runtime reports them; ``device_count`` asks the driver."""
+        return sum(each.platform != "cpu" for each in jax.local_devices())

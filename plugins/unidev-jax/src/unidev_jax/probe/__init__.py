@@ -62,7 +62,7 @@ class JaxProbe(Probe):
         """
         if device.native.platform != "cpu":
             return int(device.native.memory_stats()["bytes_in_use"])
-        gc.collect()  # JAX lets go of NumPy's arrays in a collection
+        gc.collect(0)  # JAX lets go of NumPy's arrays after any collection
         last = -1
         for _ in range(20):
             now = super().allocated_bytes(self.backend.cpu)
