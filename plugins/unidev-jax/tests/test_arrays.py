@@ -88,6 +88,37 @@ def test_a_copy_inside_jit_is_what_jax_has_there():
     assert str(unidev.device_of(y)) == "gpu:1"
 
 
+def test_new_arrays_inside_jit_are_constants_of_the_program():
+    x = unidev.ones(3, device="gpu:1")
+
+    @jax.jit
+    def compute(x):
+        small, large = (
+            unidev.full((3,), 2.0, device="gpu:1"),
+            unidev.ones((1 << 19,), device="gpu:1"),
+        )
+        return x + small + large[:3] + unidev.zeros_like(x)
+
+    assert unidev.to_numpy(compute(x)).tolist() == [4, 4, 4]
+
+
+def test_what_is_traced_inside_grad_is_told_from_what_has_values():
+    backend, seen = unidev.active_backend(), []
+
+    def loss(x):
+        seen.append(backend.traced(x))
+        return (x * x).sum()
+
+    x = unidev.ones(3)
+    jax.grad(loss)(x)
+    jax.grad(lambda x: jax.grad(loss)(x).sum())(x)
+    jax.jit(loss)(x)
+    jax.jit(jax.grad(loss))(x)
+    jax.grad(jax.jit(loss))(x)
+    assert seen[:4] == [False, False, True, True]
+    assert all(seen[2:])
+
+
 def test_inside_grad_an_array_has_the_device_of_the_one_behind_it():
     seen = []
 

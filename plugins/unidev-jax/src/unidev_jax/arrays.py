@@ -17,17 +17,31 @@ def value_of(x: Any) -> Any:
     Raises:
         UnsupportedOperation: ``x`` is traced, and has no values yet.
     """
-    x = plain(x)
-    # A tracer whose tangent is dropped is the array that it stands for, once for each `grad`.
-    # This is public; what a tracer refers to is not.
+    found = _behind(plain(x))
+    if isinstance(found, TRACER):
+        raise UnsupportedOperation(
+            f"the device of a {type(found).__name__}",
+            "inside jax.jit, jax.vmap and the like an array has no memory and no device yet; "
+            "ask outside of the traced function",
+        )
+    return found
+
+
+def has_values(x: Any) -> bool:
+    """Whether ``value_of`` finds values behind the tracer ``x``."""
+    return not isinstance(_behind(x), TRACER)
+
+
+def _behind(x: Any) -> Any:
+    """The array that a tracer stands for, or the first tracer that stands for none.
+
+    A tracer whose tangent is dropped is what it stands for, once for each ``grad``. This is public;
+    what a tracer refers to is not.
+    """
     while isinstance(x, TRACER):
         behind = jax.lax.stop_gradient(x)
-        if isinstance(behind, TRACER) and type(behind) is type(x):
-            raise UnsupportedOperation(
-                f"the device of a {type(x).__name__}",
-                "inside jax.jit, jax.vmap and the like an array has no memory and no device yet; "
-                "ask outside of the traced function",
-            )
+        if type(behind) is type(x):
+            return x
         x = behind
     return x
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from unidev.contract import Backend, Extent, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_jax.arrays import TRACER, check_alive, only_device, value_of
+from unidev_jax.arrays import TRACER, check_alive, has_values, only_device, value_of
 from unidev_jax.containers import opened
 from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, wide
 from unidev_jax.devices import LocalDevices
@@ -34,7 +34,7 @@ class JaxBackend(Backend):
     autograd = part("unidev_jax.autograd:JaxAutograd")
     layers = part("unidev_jax.nn:make_layers")
     functions = part("unidev_jax.nn:JaxFunctions")
-    interop = part("unidev_jax.interop:JaxInterop")
+    interop = part("unidev_jax.memory.interop:JaxInterop")
     installation = part("unidev_jax.installation:JaxInstallation")
     memory = part("unidev_jax.memory:memory_of")
     peaks = unsupported(
@@ -131,6 +131,15 @@ class JaxBackend(Backend):
             pass  # left first, so that a later error does not show this one as its cause
         return self._find_device(x)
 
+    def traced(self, x: Any) -> bool:
+        """Inside ``jit``, ``vmap`` and the like; not in ``grad`` alone, where values are known."""
+        return isinstance(x, TRACER) and not has_values(x)
+
+    def full_like(self, x: Any, value: Any) -> Any:
+        """``jnp.full_like``, which is where the compiler puts it."""
+        with wide(x.dtype):
+            return jnp.full_like(x, value)
+
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:
         """``jax.device_put``, which autograd records; of a traced array, what JAX has there."""
         x = plain(x)
@@ -183,7 +192,7 @@ class JaxBackend(Backend):
         if np.prod(shape, dtype=np.int64) * dtype.itemsize <= _FILLED_ON_HOST_BYTES:
             return from_host(np.full(shape, value, dtype), device.native)
         with wide(dtype):
-            return jnp.full(shape, value, dtype, device=device.native).block_until_ready()
+            return jax.block_until_ready(jnp.full(shape, value, dtype, device=device.native))
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002
         """Wait for all arrays of this process: JAX cannot wait for a device."""

@@ -7,6 +7,7 @@ import re
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from unidev_jax.arrays import TRACER
 from unidev_jax.framework import jax, jnp
 
 if TYPE_CHECKING:
@@ -71,10 +72,13 @@ def from_host(array: Array, native: Any) -> Any:
 
     JAX 0.10 reads the array later, unless it is waited for. On a CPU, it keeps the memory of an
     array that is aligned to 64 bytes, ``may_alias=False`` or not: then the values are copied again,
-    from an array of JAX's.
+    from an array of JAX's. In a function that is traced, it becomes a constant of the program.
     """
     with wide(array.dtype):
-        made = jax.block_until_ready(jax.device_put(array, native))
+        made = jax.device_put(array, native)
+        if isinstance(made, TRACER):
+            return made
+        made.block_until_ready()
         if native.platform != "cpu" or not array.size:
             return made
         if made.unsafe_buffer_pointer() != array.ctypes.data:
