@@ -231,7 +231,7 @@ class Backend(Abilities, ABC):
     def full(self, shape: tuple[int, ...], value: Any, dtype: Dtype, device: Device) -> Tensor:
         """A tensor filled with one Python number, made on the device, without a transfer.
 
-        If the framework compiles a kernel for each shape, up to 4 KiB may come from the host.
+        If the framework compiles a kernel for each shape, up to 1 MiB may come from the host.
         """
 
     @abstractmethod

@@ -144,7 +144,7 @@ def full(
 ) -> Any:
     """A tensor filled with one number, made on the device, without a transfer.
 
-    A framework that compiles a kernel for each shape may send up to 4 KiB from the host instead.
+    A framework that compiles a kernel for each shape may send up to 1 MiB from the host instead.
     By default, ``dtype`` follows the number, as of ``array``: float32, int64, bool or complex64.
 
     Raises:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
 
 
+_REFUSALS = (unidev.UnsupportedDtypeError, unidev.InvalidDataError, unidev.FrameworkError)
+
+
 @check(required=True)
 def test_spellings(bench: Workbench) -> None:
     """A dtype may be its name, NumPy's dtype or type, or a spelling of the framework's own."""
@@ -102,7 +105,7 @@ def _check_read(bench: Workbench, name: str, x: Any, device: Device) -> None:
 def _made_or_refusal(make: Callable[[], Any]) -> tuple[Any, Exception | None]:
     try:
         return make(), None
-    except (unidev.UnsupportedDtypeError, unidev.FrameworkError) as refusal:
+    except _REFUSALS as refusal:
         return None, refusal
 
 
@@ -122,5 +125,7 @@ def _check_range(bench: Workbench, name: str, dtype: Any, device: Device) -> Non
         "full": lambda: unidev.full(3, beyond, dtype=dtype, device=device),
         "array of a tensor": lambda: unidev.array(wide, dtype=dtype, device=device),
     }.items():
-        error = bench.expect(unidev.InvalidDataError, make)
-        assert name in str(error), f"{verb} of {beyond} as {name}: {error}"
+        where = f"{verb} of {beyond} as {name} on {device}"
+        made, refusal = _made_or_refusal(make)
+        assert refusal is not None, f"{where}: it became {bench.probe.read(made)!r}"
+        _check_named(bench, name, where, refusal)
