@@ -18,6 +18,7 @@ from unidev.conformance.kit.inputs import trees
 from unidev.conformance.kit.inputs.samples import counting
 from unidev.conformance.kit.inputs.strategies import a_couple, a_few, from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
+from unidev.conformance.kit.models.held_models import is_held
 from unidev.conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
 from unidev.conformance.kit.models.sample_models import Sample
 from unidev.conformance.kit.models.stored_models import (
@@ -238,7 +239,7 @@ def _in_a_tree(
 def _in_a_model(
     bench: Workbench, tensors: Tensors, blank: Tensors, device: Device
 ) -> tuple[bytes, Tensors]:
-    """The same for a model; without the values, where they cannot be in those of ``blank``."""
+    """The same for a model, whose tensors are then ``blank``, or its own if none is written to."""
     takes_containers = bench.backend.models.takes_containers
     model = {"x": bench.matrix(device)} if takes_containers else bench.probe.models.model()
     with a_folder() as folder:
@@ -246,10 +247,32 @@ def _in_a_model(
         with _storing(bench, tensors):
             bench.works(unidev.save_parameters, model, path)
         if isinstance(bench.probe.write, Unsupported):
-            return path.read_bytes(), {}
+            return path.read_bytes(), _held(bench, tensors, blank, device)
         with _storing(bench, blank):
             bench.works(unidev.load_parameters, model, path)
         return path.read_bytes(), blank
+
+
+def _held(bench: Workbench, tensors: Tensors, blank: Tensors, device: Device) -> Tensors:
+    """What a model of ``blank`` holds once that of ``tensors`` is saved and loaded into it."""
+    if isinstance(bench.probe.models.holding, Unsupported):
+        return {}
+    # By numbers: a framework's models may not take any name.
+    names = {
+        f"x{number}": name for number, name in enumerate(tensors) if is_held(bench, tensors[name])
+    }
+    source, target = (
+        bench.probe.models.holding({}, {number: each[name] for number, name in names.items()})
+        for each in (tensors, blank)
+    )
+    with a_folder() as folder:
+        path = folder / "held.safetensors"
+        unidev.place(source, device)
+        unidev.place(target, device)
+        bench.works(unidev.save_parameters, source, path)
+        bench.works(unidev.load_parameters, target, path)
+    found = bench.probe.models.tensors(target)
+    return {name: found[number] for number, name in names.items()}
 
 
 _OPTIMIZERS = (

@@ -100,6 +100,15 @@ def holdable(bench: Workbench) -> list[str]:
     return found
 
 
+def is_held(bench: Workbench, x: Any) -> bool:
+    """Whether the framework's models hold such a tensor: of this dtype, and empty ones."""
+    try:
+        bench.probe.models.holding({}, {"x": x})
+    except (unidev.UnsupportedDtypeError, unidev.UnsupportedOperation):
+        return False
+    return True
+
+
 def one_of_each(dtypes: Sequence[str]) -> Tree:
     """A parameter or buffer of each dtype, with and without axes, two of them tied."""
     leaves = [Leaf("float32", (3, 5), is_bits=True), Leaf("float32", (7,), is_bits=True)]
