@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from markdown_it import MarkdownIt
 
+from toy_backend import framework as toy
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -32,7 +34,7 @@ class Example(NamedTuple):
 
 
 MINIMAL = Example("minimal", 120, {"tensor": 90})
-TOY = Example("toy", 160, {"tensor": 90, "train": 20})
+TOY = Example("toy", 300, {"tensor": 90, "train": 60})
 JUDGED = [(example, profile) for example in (MINIMAL, TOY) for profile in example.profiles]
 
 
@@ -83,6 +85,21 @@ def test_the_program_that_the_toys_page_has(environment: dict[str, str], tmp_pat
     done = run(environment, tmp_path, "-c", program)
     (printed,) = re.findall(r"print\(.*\)  # (.*)\n", program)
     assert (done.returncode, done.stdout) == (0, f"{printed}\n"), done.stderr
+
+
+def test_the_toy_gives_no_gradient_of_an_array_that_outlived_its_function() -> None:
+    kept: list[toy.Array] = []
+
+    def keeps(x: toy.Array) -> toy.Array:
+        kept.append(x)
+        return x.sum()
+
+    def uses(x: toy.Array) -> toy.Array:
+        toy.value_and_grad(keeps)(x)
+        return (x * kept[0]).sum()
+
+    with pytest.raises(RuntimeError, match="outlived the function"):
+        toy.value_and_grad(uses)(toy.full((2,), 3, "float32", "host"))
 
 
 def test_it_is_chosen_by_name(environment: dict[str, str], tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import unidev
+from unidev.contract import TreeModels
+from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,3 +163,10 @@ def test_a_state_of_another_framework_is_refused() -> None:
 
     with pytest.raises(unidev.BackendMismatchError, match="state holds a tensor of numpy"):
         unidev.place(net(), "gpu", optimizer=[np.ones(1)])
+
+
+def test_a_framework_of_trees_alone_refuses_a_model_with_an_identity() -> None:
+    models = TreeModels(load_backend("toy"))
+    for method in (models.parameters, models.tensors, models.stored):
+        with pytest.raises(unidev.UnsupportedOperation, match="the toy backend has no class of m"):
+            method(object())

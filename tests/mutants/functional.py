@@ -92,3 +92,33 @@ def new_tensors_of_a_step_on_the_default_device(backend: Any) -> None:
     @replace(ToyAutograd)
     def descend(self: Any, parameters: Any, gradients: Any, lr: float) -> Any:
         return [toy.put(x, "host") for x in exact(self, parameters, gradients, lr)]
+
+
+@toy_mutant("value_and_grad.of_a_model")
+def the_model_itself_in_place_of_the_traced_one(backend: Any) -> None:
+    """The function gets the user's model, whose variables hold constants."""
+    from toy_backend import framework as toy
+
+    exact = toy.value_and_grad_of_model
+
+    @replace(toy)
+    def value_and_grad_of_model(function: Any, model: Any, variables: Any) -> Any:
+        return exact(lambda _: function(model), model, variables)
+
+
+@toy_mutant("value_and_grad.buffers_are_the_models")
+def statistics_stay_in_the_traced_model(backend: Any) -> None:
+    """The copy of a model that was traced is dropped with what it learned: ``nnx.split``, alone."""
+    from toy_backend import framework as toy
+    from toy_backend.autograd import ToyAutograd
+
+    exact = ToyAutograd.of_model
+
+    @replace(ToyAutograd)
+    def of_model(self: Any, loss_of: Any, model: Any, trainable: Any) -> Any:
+        statistics = [x for _, x in model.variables() if x.kind == "statistic"]
+        before = [toy.constant(x) for x in statistics]
+        found = exact(self, loss_of, model, trainable)
+        for x, value in zip(statistics, before, strict=True):
+            x.set(value)
+        return found

@@ -1,6 +1,6 @@
 """Gradients: the framework differentiates functions with respect to their arguments."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from toy_backend import framework as toy
 from unidev import Autograd, unsupported
@@ -20,4 +20,18 @@ class ToyAutograd(Autograd):
     def descend(
         self, parameters: Sequence[toy.Array], gradients: Sequence[toy.Array], lr: float
     ) -> list[toy.Array]:
-        return [x - gradient * lr for x, gradient in zip(parameters, gradients, strict=True)]
+        return [self._stepped(x, x - g * lr) for x, g in zip(parameters, gradients, strict=True)]
+
+    def _stepped(self, x: toy.Array, new: toy.Array) -> toy.Array:
+        if not isinstance(x, toy.Variable):
+            return new
+        x.set(new)
+        return x
+
+    def of_model(
+        self,
+        loss_of: Callable[[toy.Module], toy.Array],
+        model: toy.Module,
+        trainable: Mapping[str, toy.Variable],
+    ) -> tuple[toy.Array, Sequence[toy.Array | None]]:
+        return toy.value_and_grad_of_model(loss_of, model, list(trainable.values()))

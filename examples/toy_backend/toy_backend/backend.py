@@ -9,10 +9,11 @@ DEVICES = {"host": ("cpu", 0), "chip": ("gpu", 0)}
 
 
 class ToyBackend(Backend):
-    tensor_types = (toy.Array,)  # `Traced`, a subclass, included
+    tensor_types = (toy.Array,)  # `Traced` and `Variable`, its subclasses, included
+    model_types = (toy.Module,)
     dtypes = {name: name for name in toy.DTYPES}
     autograd = part("toy_backend.autograd:ToyAutograd")
-    models = part("unidev.contract:TreeModels")  # dicts, dataclasses and the like of arrays
+    models = part("toy_backend.models:ToyModels")
     probe = part("toy_backend.probe:ToyProbe")
 
     def device_count(self, kind: str) -> int:

@@ -1,9 +1,11 @@
 """The framework: immutable arrays on the "host" or on the "chip", and gradients of functions.
 
 A function is differentiated with respect to its arguments, which are traced meanwhile: an array
-that it has from elsewhere is a constant.
+that it has from elsewhere is a constant. A model holds its arrays in variables, which can be set.
 """
 
+import copy
+from collections.abc import Iterator
 from itertools import count
 
 import numpy as np
@@ -60,6 +62,49 @@ class Traced(Array):
         self.value, self.level, self.parents, self.number = value, level, parents, next(_numbers)
 
 
+class Variable(Array):
+    """An array of a model. ``set`` gives it another one's numbers, and it stays the same object."""
+
+    def __init__(self, value: Array, kind: str = "trained") -> None:
+        self.kind = kind  # or "frozen", or "statistic"
+        self.set(value)
+
+    def set(self, value: Array) -> None:
+        super().__init__(value.values, value.device)
+
+
+class Module:
+    """A model, or an optimizer: its attributes are variables, modules and settings."""
+
+    is_training = True
+
+    def variables(self, above: str = "") -> Iterator[tuple[str, Variable]]:
+        """Each with its path; one at two places has two."""
+        for name, value in vars(self).items():
+            if isinstance(value, Variable):
+                yield above + name, value
+            elif isinstance(value, Module):
+                yield from value.variables(f"{above}{name}.")
+
+
+class Dense(Module):
+    def __init__(self, weight: Variable, bias: Variable) -> None:
+        self.weight, self.bias = weight, bias
+
+    def __call__(self, x: Array) -> Array:
+        return x @ self.weight + self.bias
+
+
+class Momentum(Module):
+    """Gradient descent with momentum, which is a variable for each parameter."""
+
+    def step(self, variables: list[Variable], gradients: list[Array]) -> None:
+        for number, (x, gradient) in enumerate(zip(variables, gradients, strict=True)):
+            before = vars(self).get(f"momentum{number}", gradient)
+            vars(self)[f"momentum{number}"] = moved = Variable(before * 0.5 + gradient)
+            x.set(x - moved * 0.05)
+
+
 def array(values: np.ndarray, device: str) -> Array:
     return Array(np.array(values, order="C"), device)
 
@@ -96,6 +141,27 @@ def value_and_grad(function):
         return value.value, [found.get(id(x)) for x in traced]
 
     return evaluate
+
+
+def value_and_grad_of_model(function, model: Module, variables: list[Variable]):
+    """The value of ``function(model)``, and its gradient for each of these variables, or None.
+
+    The function gets a copy of the model, with traced arrays in place of these variables; the
+    model has the statistics that it sets.
+    """
+    copies = []
+
+    def of_arrays(*traced: Array) -> Array:
+        arrays = {id(x): array for x, array in zip(variables, traced, strict=True)}
+        copies.append(copy.deepcopy(model, arrays))
+        return function(copies[0])
+
+    found = value_and_grad(of_arrays)(*map(constant, variables))
+    own = dict(model.variables())
+    for path, x in copies[0].variables():
+        if x.kind == "statistic":
+            own[path].set(x)
+    return found
 
 
 def _gradients(value: Traced) -> dict[int, Array]:

@@ -10,6 +10,7 @@ from unidev import AutogradProbe, Device, Probe, part
 
 class ToyProbe(Probe):
     autograd = part("toy_backend.probe:ToyAutogradProbe")
+    models = part("toy_backend.model_probe:ToyModelProbe")
 
     def make(self, values: np.ndarray, device: Device) -> toy.Array:
         return toy.array(values, device.native)

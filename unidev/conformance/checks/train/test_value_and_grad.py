@@ -253,6 +253,38 @@ def _check_falls(
 
 
 @check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+def test_buffers_are_the_models(bench: Workbench, device: Device) -> None:
+    """What the function changes in the buffers of the model that it gets is in the user's model.
+
+    As after a call of the function alone, or where that changes nothing, after a step; parameters
+    are unchanged.
+    """
+    sample, called, stepped = (Sample.on(bench, device) for _ in range(3))
+    before, memory, where = sample.contents(), sample.memory(), f"on {device}"
+    parameters = [memory[name] for name in sample.names(unidev.parameters(sample.model))]
+    buffers = [n for n, x in memory.items() if x not in parameters and not n.endswith(".grad")]
+    bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    stepped.step()
+    references = [stepped.contents()]
+    try:
+        called.loss_of(called.model, called.x)
+    except bench.backend.framework_errors as error:  # MXNet's layers, without NumPy's semantics
+        bench.evidence.add("the function alone", str(error))
+    else:
+        references.append(called.contents())
+    after = sample.contents()
+    for name in before:
+        expected = [each[name] for each in references] if name in buffers else [before[name]]
+        assert after[name] in expected, (
+            f"{where}: {name} is neither as after a call of the function nor as after a step"
+            if name in buffers
+            else f"{where}: value_and_grad has changed {name}, which is no buffer"
+        )
+    changed = [name for name in buffers if after[name] != before[name]]
+    bench.evidence.add("changed", f"{where}: {changed} of {buffers}")
+
+
+@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
 def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
     """Gradients that the framework keeps in the model are not created, changed or lost.
 

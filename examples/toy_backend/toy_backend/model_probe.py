@@ -1,0 +1,90 @@
+"""Sample models for the conformance suite, by the framework's own calls."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from toy_backend import framework as toy
+from unidev import ModelProbe
+
+
+class Sample(toy.Module):
+    """Two layers of one weight, a block that is called twice, a frozen scale, a running mean."""
+
+    def __init__(self) -> None:
+        weight = _variable(4, 4)
+        self.first, self.second = (toy.Dense(weight, _variable(1, 4)) for _ in range(2))
+        self.block = self.again = toy.Dense(_variable(4, 4), _variable(1, 4))
+        self.scale, self.mean = _variable(1, 4, kind="frozen"), _variable(1, 4, kind="statistic")
+
+    def __call__(self, x: toy.Array) -> toy.Array:
+        x = self.second(self.again(self.block(self.first(x)))) * self.scale
+        if not self.is_training:
+            return x - self.mean
+        rows = x.shape[0]
+        mean = toy.full((1, rows), 1 / rows, x.dtype, x.device) @ x
+        self.mean.set(self.mean * 0.9 + mean * 0.1)
+        return x - mean
+
+
+def _variable(*shape: int, kind: str = "trained") -> toy.Variable:
+    values = np.arange(np.prod(shape), dtype="float32").reshape(shape) % 5 / 4 - 0.4
+    return toy.Variable(toy.array(values, "host"), kind)
+
+
+class ToyModelProbe(ModelProbe):
+    def model(self) -> Sample:
+        return Sample()
+
+    def tensors(self, model: toy.Module) -> Mapping[str, toy.Array]:
+        return dict(model.variables())
+
+    def objects(self, model: Sample) -> Sequence[object]:
+        return [x for _, x in model.variables()] + [model.first, model.second, model.block]
+
+    def tied(self, model: Sample) -> Sequence[tuple[toy.Array, toy.Array]]:
+        return [(model.first.weight, model.second.weight)]
+
+    def shared(self, model: Sample) -> Sequence[tuple[object, object]]:
+        return [(model.block, model.again)]
+
+    def frozen(self, model: Sample) -> frozenset[str]:
+        return frozenset(path for path, x in model.variables() if x.kind == "frozen")
+
+    def is_training(self, model: Sample) -> bool:
+        return model.is_training
+
+    def set_inference(self, model: Sample) -> None:
+        model.is_training = False
+
+    def forward(self, model: Sample, x: toy.Array) -> toy.Array:
+        before, model.is_training = model.is_training, False
+        try:
+            return model(x)
+        finally:
+            model.is_training = before
+
+    def optimizer(self, model: Sample) -> toy.Momentum:
+        return toy.Momentum()
+
+    def step(self, model: Sample, optimizer: toy.Momentum, x: toy.Array) -> None:
+        trained = {id(x): x for _, x in model.variables() if x.kind == "trained"}
+        variables = list(trained.values())
+
+        def loss_of(model: Sample) -> toy.Array:
+            y = model(x)
+            return (y * y).sum()
+
+        optimizer.step(variables, toy.value_and_grad_of_model(loss_of, model, variables)[1])
+
+    def optimizer_tensors(self, optimizer: toy.Momentum) -> Mapping[str, toy.Array]:
+        return dict(optimizer.variables())
+
+    def holding(
+        self, parameters: Mapping[str, toy.Array], buffers: Mapping[str, toy.Array]
+    ) -> toy.Module:
+        held, one_each = toy.Module(), {}
+        for kind, tensors in (("trained", parameters), ("statistic", buffers)):
+            for name, x in tensors.items():
+                vars(held)[name] = one_each.setdefault(id(x), toy.Variable(x, kind))
+        return held
