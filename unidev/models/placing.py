@@ -81,7 +81,7 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
             moves along.
 
     Returns:
-        The model to use from now on: ``model`` itself, or a new tree. With an optimizer
+        The model to use from now on, ``model`` itself or a new tree. With an optimizer
         ``(model, optimizer)``, those to use from now on.
 
     Raises:
