@@ -10,6 +10,7 @@ import pytest
 
 import unidev
 from unidev.contract import TreeModels
+from unidev.models.checkpoints.matching import bfloat16_of_bits
 from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def test_names_are_keys_fields_and_positions() -> None:
     tree = {**net(), "state": State(1, [unidev.ones(1)])}
     assert [*unidev.parameters(tree)] == ["first.weight", "first.bias", "state.moments.0"]
     x = unidev.ones(1)
-    assert [*unidev.parameters(Pair(x, unidev.ones(1)))] == ["inner['a b']", "b c"]
+    assert [*unidev.parameters(Pair(x, unidev.ones(1)))] == ["inner.a b", "b c"]
     assert [*unidev.parameters(Dense(x, x))] == ["weight"]
     with pytest.raises(unidev.InvalidDataError, match=r"this dict have the name 'a\.b'"):
         unidev.parameters({"a": {"b": x}, "a.b": unidev.ones(1)})
@@ -170,3 +171,20 @@ def test_a_framework_of_trees_alone_refuses_a_model_with_an_identity() -> None:
     for method in (models.parameters, models.tensors, models.stored):
         with pytest.raises(unidev.UnsupportedOperation, match="the toy backend has no class of m"):
             method(object())
+
+
+def test_the_bits_of_bfloat16_are_read_and_written_by_what_the_host_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import numpy as np
+
+    backend = load_backend("toy")
+    bits = np.array([0x3F80, 0xFFC1, 0x8000, 0x0001], np.uint16)
+    as_float32 = (bits.astype(np.uint32) << 16).view(np.float32)
+    monkeypatch.setattr(type(backend), "dtypes", {"bfloat16": "bfloat16"})
+    monkeypatch.setattr(type(backend), "empty", lambda *_: None)
+    for held in (as_float32, bits.view(np.float16)):  # float16 stands for one of ml_dtypes'
+        monkeypatch.setattr(type(backend), "to_numpy", lambda *_, held=held: held)
+        assert TreeModels(backend).read(SimpleNamespace(dtype="bfloat16")).tolist() == bits.tolist()
+        written = bfloat16_of_bits(bits, "bfloat16", backend)
+        assert (written.dtype, written.tobytes()) == (held.dtype, held.tobytes())

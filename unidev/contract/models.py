@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.contract.dtypes import portable_name
 from unidev.contract.optional import optional
 from unidev.errors import CheckpointError, UnsupportedOperation
 from unidev.support.interrupts import held_interrupts
@@ -314,6 +315,15 @@ class TreeModels(Models):
     """
 
     rebuilds_containers = True
+
+    def read(self, x: Tensor) -> Array:
+        """By ``to_numpy``, which gives bfloat16 or, where the host has none, float32."""
+        values = self.backend.to_numpy(x)
+        if portable_name(x.dtype, self.backend) != "bfloat16":
+            return values
+        if values.dtype.itemsize == 2:
+            return values.view("uint16")
+        return (values.view("uint32") >> 16).astype("uint16")
 
     # unidev calls them for models with an identity alone, of which there are none here.
     parameters = trainable = tensors = parts = twin = swap = stored = write = _no_model

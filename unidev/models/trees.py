@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
-_STEP = re.compile(r"""\.(?P<attribute>\w+)|\[(?P<position>-?\d+)\]|\[(['"])(?P<key>.*)\3\]""")
-"""A step as containers give it: ``.x``, ``[0]``, ``['x']``."""
+_STEP = re.compile(
+    r"""\.(?P<attribute>\w+)|\[(?P<position>-?\d+)\]|\[(['"])(?P<key>(?:(?!\3).)*)\3\]"""
+)
+"""A step as containers give it: ``.x``, ``[0]``, ``['x']``; they may give several at once."""
 
 
 def is_tree(model: Any, backend: Backend) -> bool:
@@ -99,12 +101,13 @@ def rebuilt(tree: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
 
 
 def _word(step: optree.PyTreeEntry) -> str:
-    """A step as a word of a name."""
+    """A step as a word of a name, or several."""
     if isinstance(step, optree.NamedTupleEntry):
         return step.field
     if not isinstance(step, WrittenStep):
         return str(step.entry)
-    found = _STEP.fullmatch(step.entry)
-    if found is None:  # several at once
+    found = [*_STEP.finditer(step.entry)]
+    if "".join(each[0] for each in found) != step.entry:
         return str(step.entry).lstrip(".")
-    return next(word for word in found.group("attribute", "position", "key") if word is not None)
+    words = (each.group("attribute", "position", "key") for each in found)
+    return ".".join(word for each in words for word in each if word is not None)

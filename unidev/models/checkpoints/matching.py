@@ -222,6 +222,17 @@ def model_layout(slot: Slot, values: Array) -> Array:
     return values if axes is None else values.transpose(np.argsort(axes))
 
 
+def bfloat16_of_bits(bits: Array, dtype: Any, backend: Backend) -> Array:
+    """An array of these numbers, of which ``from_numpy`` makes a tensor of ``dtype``, bfloat16.
+
+    As the framework's own arrays on the host, if they are bfloat16: a conversion may change NaN.
+    """
+    on_host = backend.to_numpy(backend.empty((), dtype, backend.cpu)).dtype
+    if on_host.itemsize == bits.dtype.itemsize:
+        return bits.view(on_host)
+    return (bits.astype(np.uint32) << 16).view(np.float32)  # bits are the upper half of a float32's
+
+
 def check_written(
     slots: Sequence[Slot],
     entries: Sequence[Entry],

@@ -192,15 +192,15 @@ def _made(
     import numpy as np
 
     from unidev.models.checkpoints.format import nbytes
-    from unidev.models.checkpoints.matching import model_layout
+    from unidev.models.checkpoints.matching import bfloat16_of_bits, model_layout
 
     buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
     made = []
     for slot, entry in zip(slots, entries, strict=True):
         x = slot.stored.tensor
         values = model_layout(slot, file.read(entry, buffer))
-        if entry.dtype == "bfloat16":  # its bits, which are the upper half of a float32's
-            values = (values.astype(np.uint32) << 16).view(np.float32)
+        if entry.dtype == "bfloat16":
+            values = bfloat16_of_bits(values, x.dtype, backend)
         made.append(_one_made(values, x.dtype, target or backend.device_of(x), backend))
     return made
 
