@@ -10,7 +10,7 @@ import numpy as np
 from unidev.contract import Backend, Extent, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_jax.arrays import TRACER, check_alive, has_values, only_device, value_of
-from unidev_jax.containers import opened
+from unidev_jax.containers import CONTAINERS, opened
 from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, wide
 from unidev_jax.devices import LocalDevices
 from unidev_jax.framework import jax, jnp
@@ -46,6 +46,7 @@ class JaxBackend(Backend):
         "sharding whose memory_kind is 'pinned_host'",
         "https://docs.jax.dev/en/latest/notebooks/host-offloading.html",
     )
+    containers = CONTAINERS
     framework_errors = (RuntimeError, ValueError, TypeError, MemoryError, OverflowError)
     out_of_memory_words = ("resource exhausted",)
     out_of_memory_numbers = (  # of an executable, of a buffer on the CPU and on a GPU

@@ -1,21 +1,19 @@
-"""Models on JAX: Flax's modules, which are in ``modules``."""
+"""Models on JAX: trees, and Flax's modules, which are in ``modules``."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.contract import unsupported
+from unidev.contract import TreeModels
 
 if TYPE_CHECKING:
     from unidev.contract import Backend, Models
 
 
 def make_models(backend: Backend) -> Models:
-    """``JaxModels``, which imports Flax, or the reason why models are unsupported."""
+    """``JaxModels``, which imports Flax; where that cannot be imported, models are trees alone."""
     try:
         from unidev_jax.models.modules import JaxModels
-    except ImportError as error:
-        return unsupported(  # type: ignore[no-any-return]
-            f"models need Flax, which cannot be imported ({error}): pip install flax"
-        )
+    except ImportError:
+        return TreeModels(backend)
     return JaxModels(backend)

@@ -42,7 +42,11 @@ class JaxModels(Models):
     A parameter is an ``nnx.Param``. Flax has no flag for frozen ones, and leaves them out by
     filters; unidev takes those for frozen that are made with ``trainable=False``, which Flax keeps
     as the variable's metadata.
+
+    Containers of arrays, as Equinox's modules are and Linen's parameters, are models, too: trees.
     """
+
+    rebuilds_containers = True
 
     def parameters(self, model: Any) -> Mapping[str, Any]:
         """Each ``nnx.Param``."""

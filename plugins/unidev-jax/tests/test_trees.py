@@ -1,0 +1,175 @@
+"""Trees of arrays as models: Linen's parameters, Optax's state, whatever is registered with JAX."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import core, linen, nnx, struct
+from flax.training.train_state import TrainState
+
+import unidev
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GPU = unidev.gpu(1)
+
+
+class Net(linen.Module):
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        x = linen.Dense(8)(x)
+        x = linen.BatchNorm(use_running_average=False)(x)
+        return linen.Dense(2)(linen.relu(x))
+
+
+@struct.dataclass
+class Batch:
+    x: Any
+    name: str = struct.field(pytree_node=False, default="batch")
+
+
+@jax.tree_util.register_pytree_with_keys_class
+class Pair:
+    """A program's own, of which unidev sees no attribute."""
+
+    def __init__(self, a: Any, b: Any) -> None:
+        self.parts = lambda: (a, b)
+
+    def tree_flatten_with_keys(self) -> Any:
+        key = jax.tree_util.GetAttrKey
+        return tuple(zip((key("a"), key("b")), self.parts(), strict=True)), None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, parts: Any) -> Pair:
+        return cls(*parts)
+
+
+def where(tree: Any) -> str:
+    return str(unidev.device_of(tree))
+
+
+def bits(tree: Any) -> list[bytes]:
+    return [np.asarray(x).tobytes() for x in jax.tree.leaves(tree)]
+
+
+def variables() -> Any:
+    return Net().init(jax.random.key(0), jnp.ones((3, 4)))
+
+
+def loss_of(params: Any, statistics: Any, x: Any) -> Any:
+    given = {"params": params, "batch_stats": statistics}
+    y, _ = Net().apply(given, x, mutable=["batch_stats"])
+    return ((y - 1) ** 2).mean()
+
+
+def test_linens_parameters_are_placed_and_trained_by_optax_as_without_unidev() -> None:
+    optimizer = optax.adam(1e-2)
+    params, statistics = variables()["params"], variables()["batch_stats"]
+    state = optimizer.init(params)
+    placed, moved = unidev.place(params, GPU, optimizer=state)
+    assert (where(placed), where(moved), where(params), where(state)) == (
+        "gpu:1", "gpu:1", "cpu:0", "cpu:0",
+    )  # fmt: skip
+    assert type(moved[0]) is type(state[0])
+    there = unidev.place(statistics, GPU)
+    x = unidev.array(np.arange(12, dtype="float32").reshape(3, 4), device=GPU)
+    by_hand, own_state = jax.device_put((placed, moved), GPU.native)
+    for _ in range(3):
+        loss, gradients = unidev.value_and_grad(loss_of)(placed, there, x)
+        updates, moved = optimizer.update(gradients, moved, placed)
+        placed = optax.apply_updates(placed, updates)
+        expected, gradients = jax.value_and_grad(loss_of)(by_hand, there, x)
+        updates, own_state = optimizer.update(gradients, own_state, by_hand)
+        by_hand = optax.apply_updates(by_hand, updates)
+        assert bits(loss) == bits(expected)
+    assert bits((placed, moved)) == bits((by_hand, own_state))
+    assert where((placed, moved)) == "gpu:1"
+
+
+def test_parameters_are_named_by_their_keys() -> None:
+    assert list(unidev.parameters(variables()["params"])) == [
+        "BatchNorm_0.bias", "BatchNorm_0.scale", "Dense_0.bias", "Dense_0.kernel",
+        "Dense_1.bias", "Dense_1.kernel",
+    ]  # fmt: skip
+    pair = Pair(jnp.ones(1), {"c": jnp.ones(2)})
+    assert list(unidev.parameters({"pair": pair})) == ["pair.a", "pair.b.c"]
+    assert list(unidev.parameters(core.freeze({"a": {"b": jnp.ones(1)}}))) == ["a.b"]
+    state = nnx.state(nnx.Linear(2, 3, rngs=nnx.Rngs(0)))
+    assert list(unidev.parameters(state)) == ["bias", "kernel"]
+
+
+def test_a_train_state_is_one_tree() -> None:
+    state = TrainState.create(
+        apply_fn=Net().apply, params=variables()["params"], tx=optax.sgd(0.1, momentum=0.9)
+    )
+    placed = unidev.place(state.replace(step=jnp.asarray(0)), GPU)
+    assert type(placed) is TrainState
+    assert (where(placed), where(state.params)) == ("gpu:1", "cpu:0")
+    gradients = jax.tree.map(jnp.ones_like, placed.params)
+    assert where(placed.apply_gradients(grads=gradients)) == "gpu:1"
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        Batch(jnp.ones(2)),
+        Pair(jnp.ones(2), [jnp.zeros(3), 3]),
+        jax.tree_util.Partial(jnp.add, jnp.ones(2)),
+        core.freeze({"a": {"b": jnp.ones(1)}}),
+        nnx.state(nnx.Linear(2, 3, rngs=nnx.Rngs(0))),
+    ],
+    ids=lambda tree: type(tree).__name__,
+)
+def test_what_jax_takes_apart_is_moved(tree: Any) -> None:
+    for verb in (unidev.place, unidev.copy_to, unidev.as_in_device):
+        moved = verb(tree, GPU)
+        assert type(moved) is type(tree)
+        assert (where(moved), where(tree)) == ("gpu:1", "cpu:0")
+        assert bits(moved) == bits(tree)
+        assert jax.tree.structure(moved) == jax.tree.structure(jax.device_put(tree))
+
+
+def test_a_step_is_compiled_with_jit() -> None:
+    def step(params: Any, x: Any) -> Any:
+        loss, gradients = unidev.value_and_grad(lambda p, x: ((x @ p.x) ** 2).mean())(params, x)
+        return unidev.sgd(params, gradients, lr=0.5), loss
+
+    params, x = unidev.place(Batch(jnp.ones((4, 2))), GPU), unidev.ones((3, 4), device=GPU)
+    new, loss = jax.jit(step)(params, x)
+    assert (where(new), float(loss), new.name) == ("gpu:1", 16.0, "batch")
+    expected, _ = step(params, x)
+    assert bits(new) == bits(expected)
+
+
+def test_a_checkpoint_has_the_bits_of_any_dtype(tmp_path: Path) -> None:
+    file = tmp_path / "tree.safetensors"
+    odd = np.array([0x7FC1, 0xFF81, 0x8000, 0x0001, 0x3F80], np.uint16).view(jnp.bfloat16)
+    tree = {"odd": jax.device_put(odd), "state": optax.adam(1.0).init(jnp.ones(3))}
+    unidev.save_parameters(tree, file)
+    blank = jax.tree.map(jnp.zeros_like, tree)
+    loaded = unidev.load_parameters(blank, file, device=GPU)
+    assert bits(loaded) == bits(tree)
+    assert (where(loaded), where(blank)) == ("gpu:1", "cpu:0")
+    assert bits(blank) != bits(tree)
+
+
+def test_a_module_of_flax_is_still_moved_in_place() -> None:
+    net = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    assert unidev.place(net, GPU) is net
+    assert where(net) == "gpu:1"
+
+
+def test_without_flax_trees_are_models_all_the_same(python: Any) -> None:
+    done = python(
+        "import sys; sys.modules['flax'] = sys.modules['flax.nnx'] = None\n"
+        "import unidev; x = {'w': unidev.ones(3)}\n"
+        "y = unidev.place(x, 'gpu:0'); print(y is x, unidev.device_of(y), unidev.device_of(x))",
+        UNIDEV_SIMULATE="2",
+    )
+    assert (done.returncode, done.stdout) == (0, "False gpu:0 cpu:0\n"), done.stderr
