@@ -113,6 +113,9 @@ def parsed(spec: object, table: Mapping[str, Any]) -> Any | None:
 
     Of that kind, but not in the table: one that NumPy does not have, such as a float8.
     """
+    for own in table.values():
+        if own is spec:  # mostly: frameworks have one object for each dtype
+            return spec
     name = spec if isinstance(spec, str) else _numpy_name(spec)
     if name is not None and name in table:
         return table[name]
