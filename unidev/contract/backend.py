@@ -132,16 +132,18 @@ class Backend(Abilities, ABC):
     def dtypes(self) -> Mapping[str, Dtype]:
         """The framework's dtypes, by NumPy's names (and ``bfloat16``, if it has that).
 
-        Each of them can be made, copied and saved at any time. If the framework has a switch that
-        narrows 64 bits, that holds whatever the switch says (JAX: by ``jax.enable_x64`` around such
-        a call); what its own operations then make of such a tensor is up to the framework.
+        Each of them can be made, copied and (but for complex128, which files lack) saved at any
+        time. If the framework has a switch that narrows 64 bits, that holds whatever the switch
+        says (JAX: by ``jax.enable_x64`` around such a call); what its own operations then make of
+        such a tensor is up to the framework.
         """
 
     @abstractmethod
     def device_count(self, kind: str) -> int:
         """The number of devices of ``kind`` available now; 0 for a kind the framework lacks.
 
-        Creates no GPU context and allocates no device memory. Caches only what the framework itself
+        Creates no GPU context and allocates no device memory; nor does it start a runtime with
+        which a process cannot fork (``unidev.contract.visible_gpus`` counts without one). Caches only what the framework itself
         has fixed for the life of the process.
         """
 
