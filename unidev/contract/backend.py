@@ -143,8 +143,8 @@ class Backend(Abilities, ABC):
         """The number of devices of ``kind`` available now; 0 for a kind the framework lacks.
 
         Creates no GPU context and allocates no device memory; nor does it start a runtime with
-        which a process cannot fork (``unidev.contract.visible_gpus`` counts without one). Caches only what the framework itself
-        has fixed for the life of the process.
+        which a process cannot fork (``unidev.contract.visible_gpus`` counts without one). Caches
+        only what the framework itself has fixed for the life of the process.
         """
 
     @abstractmethod
