@@ -64,7 +64,9 @@ Examples:
     help="The framework's name for the simulated GPUs: cuda on the CPU build of PyTorch.",
 )  # fmt: skip
 @click.option(
-    "--only", metavar="ID,ID…", help="Only these checks, such as copy.zero_d, or groups: copy."
+    "--only",
+    metavar="ID,ID…",
+    help="Only these checks, such as copy.zero_d, or groups, such as copy.",
 )
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")

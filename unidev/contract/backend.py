@@ -149,7 +149,12 @@ class Backend(Abilities, ABC):
 
     @abstractmethod
     def native_device(self, kind: str, index: int) -> Any:
-        """The framework's own object for an available device; cached in ``Device.native``."""
+        """The framework's own object for an available device; cached in ``Device.native``.
+
+        Best without starting the framework's runtime, so that a process that has only looked at
+        devices can fork. Where the object exists only once the runtime runs, as in JAX,
+        ``contexts.fork_after_looking`` is a known failure, for ``expectations.toml``.
+        """
 
     @abstractmethod
     def parse_native(self, spec: object) -> tuple[str, int] | None:
@@ -216,9 +221,10 @@ class Backend(Abilities, ABC):
     def to_numpy(self, x: Tensor) -> Array:
         """A new, writable array with the values of ``x`` from any device, without gradients.
 
-        Its dtype is the one of that name in ``dtypes``, or else one that represents the same
-        values, never the bits of another dtype as numbers. Reads also a tensor that ``device_of``
-        refuses, if all of it is in this process.
+        Its dtype has the same name. For one that NumPy itself lacks, as bfloat16 or a float8, that
+        is the dtype of ``ml_dtypes``, if the framework's arrays have it, and otherwise an error:
+        neither the bits as integers nor the values in a wider dtype. Reads also a tensor that
+        ``device_of`` refuses, if all of it is in this process.
 
         Raises:
             UnsupportedDtypeError: NumPy does not have the dtype.
@@ -238,7 +244,11 @@ class Backend(Abilities, ABC):
 
     @abstractmethod
     def synchronize(self, device: Device) -> None:
-        """Block until all work queued on ``device`` is done."""
+        """Block until all work queued on ``device`` is done.
+
+        Starts no runtime and creates no context: where nothing has run, there is nothing to wait
+        for.
+        """
 
     # -- has a default that a backend may improve on -----------------------------------------------
 
