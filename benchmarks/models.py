@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure import Row, compare, peak_bytes
-from own_models import OWN_MODEL_CALLS
+from own_models import OWN_COMPILED, OWN_MODEL_CALLS
 from table import main
 
 import unidev
@@ -61,6 +61,11 @@ def _training_rows(backend: str, spec: str) -> Iterator[Row]:
     ours = "loss, gradients = step(net, X, y)\nsgd(net, gradients, lr=0.1)\nsynchronize()"
     times = compare(ours, "own_step()\nsynchronize()", names)
     yield Row(backend, "value_and_grad + sgd, digits net, batch 64", "by hand", *times, 1.05)
+    if backend in OWN_COMPILED:
+        exec(OWN_COMPILED[backend], names)
+        both = ("our_compiled(net, X, y)", "own_compiled(own_net, X, y)")
+        times = compare(*(f"{each}\nsynchronize()" for each in both), names)
+        yield Row(backend, "the same, compiled", "by hand, compiled", *times, 1.05)
 
 
 def _digits_net() -> Any:

@@ -52,4 +52,10 @@ OWN_CALLS = {
         copy="x.copy()",
         zeros="mx.np.zeros(n, ctx=native)",
     ),
+    "jax": OwnCalls(
+        "import jax, jax.numpy as jnp",
+        stay="jax.device_put(x, native)",
+        copy="jnp.copy(x)",
+        zeros="jnp.zeros(n, device=native)",
+    ),
 }

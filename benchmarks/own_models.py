@@ -106,4 +106,45 @@ def own_step():
         save="safetensors.numpy.save_file("
         "{k: v.data().asnumpy() for k, v in other.collect_params().items()}, path)",
     ),
+    "jax": OwnModelCalls(
+        """
+import jax, jax.numpy as jnp, safetensors.flax
+from flax import nnx
+
+def own_loss(net, X, y):
+    scores = jax.nn.log_softmax(net(X))
+    return -jnp.take_along_axis(scores, y.astype("int32")[:, None], axis=1).mean()
+
+def step_of(net, X, y):
+    loss, gradients = nnx.value_and_grad(own_loss)(net, X, y)
+    old = nnx.state(net, nnx.Param)
+    nnx.update(net, jax.tree.map(lambda x, gradient: x - 0.1 * gradient, old, gradients))
+    return loss
+
+def own_step():
+    return step_of(own_net, X, y)
+
+def moved(net, device):
+    nnx.update(net, jax.device_put(nnx.state(net), device))
+
+def named(net):
+    found = nnx.to_flat_state(nnx.state(net))
+    return {".".join(map(str, path)): x.get_value() for path, x in found}
+""",
+        move="moved(other, there); moved(other, here)",
+        moved_by="nnx.update",
+        save="safetensors.flax.save_file(named(other), path)",
+    ),
 }
+
+OWN_COMPILED = {
+    "jax": """
+def our_step_of(net, X, y):
+    loss, gradients = step(net, X, y)
+    sgd(net, gradients, lr=0.1)
+    return loss
+
+our_compiled, own_compiled = nnx.jit(our_step_of), nnx.jit(step_of)
+"""
+}
+"""After the setup above, and ``step``: both whole steps, compiled by the framework."""

@@ -26,6 +26,7 @@ FRAMEWORKS = {
     "tensorflow": "tensorflow",
     "paddle": "paddle",
     "mxnet": "mxnet",
+    "jax": "jax",
 }
 
 

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
+from flax import nnx, struct
 from flax_models import Net, X, adam, devices_in, is_trained, loss_of
 
 import unidev
@@ -59,6 +59,36 @@ def test_arrays_outside_of_variables_and_in_containers_move() -> None:
     unidev.place(net, "gpu:2")
     held = [net.calls, net.block.tables["first"], *net.pair.get_value()]
     assert {str(unidev.device_of(x)) for x in held} == {"gpu:2"}
+
+
+@struct.dataclass
+class Pair:
+    first: Any
+    note: str = struct.field(pytree_node=False)
+
+
+def test_arrays_in_whatever_is_a_pytree_move_too() -> None:
+    net = nnx.Dict()
+    net.pair = nnx.data(Pair(jnp.ones(3), "kept"))
+    unidev.place(net, "gpu:1")
+    assert str(unidev.device_of(net.pair.first)) == "gpu:1"
+    assert net.pair.note == "kept"
+
+
+class Loose(nnx.Module, pytree=False):
+    """Whose attributes Flax does not check."""
+
+    def __init__(self) -> None:
+        self.tables = {1: "one", "two": 2}
+        self.weight = nnx.Param(jnp.ones(3))
+
+
+def test_what_jax_cannot_take_apart_stays_as_it_is() -> None:
+    net = Loose()
+    tables = net.tables
+    unidev.place(net, "gpu:1")
+    assert net.tables is tables
+    assert str(unidev.device_of(net)) == "gpu:1"
 
 
 def test_a_compiled_step_of_flax_goes_on_after_a_move() -> None:

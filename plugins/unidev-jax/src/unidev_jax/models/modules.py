@@ -72,13 +72,13 @@ class JaxModels(Models):
                 if arrays_of(one.part):
                     found.setdefault(one.key, one)
         for one in found.values():
-            for _, x in named_arrays(one):
-                self.backend.device_of(plain(x))  # refuses sharded and deleted arrays
+            for x in arrays_of(one.part):
+                self.backend.device_of(x)  # refuses sharded and deleted arrays
         return [one.part for one in found.values()]
 
     def is_on(self, part: Any, device: Device) -> bool:
-        """Whether all its arrays are, and committed there."""
-        return all(self._has(device, x) for x in arrays_of(part))
+        """Whether all its arrays are."""
+        return all(self.backend.device_of(x) is device for x in arrays_of(part))
 
     def is_placed(self, model: Any, device: Device) -> bool:
         """Asks each array.
@@ -91,9 +91,6 @@ class JaxModels(Models):
             if not self.is_on(one.part, device):
                 return False
         return True
-
-    def _has(self, device: Device, x: Any) -> bool:
-        return self.backend.device_of(x) is device
 
     def twin(self, part: Any, device: Device) -> Any:
         """The part's value in new memory, in a list."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract import kind_of
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
 _INTERNAL = "_pytree__"
 """The beginning of the names of Flax's own attributes, which hold no arrays."""
+
+
+_PLAIN = {int, float, bool, str, bytes, type(None), FunctionType}
+"""Exact types of attributes that hold no arrays; most attributes are of these."""
 
 
 class Attribute(NamedTuple):
@@ -75,7 +80,10 @@ def once(found: Iterator[Found]) -> Iterator[Found]:
 
 def arrays_of(part: Any) -> list[Any]:
     """The arrays of a part: mostly one, but a variable may hold a container of them."""
-    return [x for x in jax.tree.leaves(value_of(part), is_leaf=_is_opaque) if is_array(x)]
+    value = value_of(part)
+    if is_array(value):
+        return [value]
+    return [x for x in jax.tree.leaves(value, is_leaf=_is_opaque) if is_array(x)]
 
 
 def value_of(part: Any) -> Any:
@@ -85,9 +93,10 @@ def value_of(part: Any) -> Any:
 
 def replaced(part: Any, replace: Any) -> Any:
     """The value of a part with other arrays; what else a container holds stays the same object."""
-    return jax.tree.map(
-        lambda x: replace(x) if is_array(x) else x, value_of(part), is_leaf=_is_opaque
-    )
+    value = value_of(part)
+    if is_array(value):
+        return replace(value)
+    return jax.tree.map(lambda x: replace(x) if is_array(x) else x, value, is_leaf=_is_opaque)
 
 
 def named_arrays(one: Found) -> Iterator[tuple[str, Any]]:
@@ -137,8 +146,8 @@ def _within(value: Any, path: str, above: tuple[int, ...], attribute: Attribute)
         yield from _module(value, path, above)
     elif is_array(value):
         yield Found(path, attribute)
-    elif isinstance(value, (list, tuple, dict)):
-        leaves = jax.tree.leaves_with_path(value, is_leaf=_is_opaque)
+    else:
+        leaves = _leaves(value)
         if any(is_array(x) for _, x in leaves):
             yield Found(path, attribute)
         for keys, x in leaves:
@@ -147,9 +156,22 @@ def _within(value: Any, path: str, above: tuple[int, ...], attribute: Attribute)
                 yield from _within(x, _joined(path, inner), above, attribute)
 
 
+def _leaves(value: Any) -> list[tuple[Any, Any]]:
+    """What a pytree holds, with its keys; nothing of what JAX cannot take apart."""
+    try:
+        found: list[tuple[Any, Any]] = jax.tree.leaves_with_path(value, is_leaf=_is_opaque)
+    except ValueError:  # a dict whose keys have no order: Flax takes none for data
+        return []
+    return found
+
+
 def _attributes(node: Any) -> list[tuple[str, Any]]:
     """In Flax's order: sorted, the elements of a list by number."""
-    own = [(name, x) for name, x in vars(node).items() if not name.startswith(_INTERNAL)]
+    own = [
+        (name, x)
+        for name, x in vars(node).items()
+        if type(x) not in _PLAIN and not name.startswith(_INTERNAL)
+    ]
     if isinstance(node, nnx.List):
         return sorted(own, key=lambda item: (not item[0].isdecimal(), len(item[0]), item[0]))
     return sorted(own, key=lambda item: item[0])
@@ -158,10 +180,9 @@ def _attributes(node: Any) -> list[tuple[str, Any]]:
 def _nodes_in(value: Any) -> list[Any]:
     if isinstance(value, nnx.Pytree):
         return [value]
-    if isinstance(value, (list, tuple, dict)):
-        leaves = jax.tree.leaves(value, is_leaf=_is_opaque)
-        return [x for x in leaves if isinstance(x, nnx.Pytree)]
-    return []
+    if isinstance(value, nnx.Variable) or is_array(value):
+        return []
+    return [x for _, x in _leaves(value) if isinstance(x, nnx.Pytree)]
 
 
 def _is_opaque(x: Any) -> bool:
