@@ -201,12 +201,18 @@ class TensorFlowBackend(Backend):
         return made if device is first else self.copy_to(made, device, False)
 
     def to_numpy(self, x: Any) -> Array:
-        """For strings, an array of ``bytes`` objects, as TensorFlow returns it."""
+        """For strings, an array of ``bytes`` objects, as TensorFlow returns it.
+
+        Of a distributed variable, the value that it has as a whole.
+        """
         if isinstance(x, COMPOSITES):
             raise UnsupportedOperation(
                 f"a NumPy array of a {type(x).__name__}",
                 "it is not a rectangular array; x.to_tensor() or tf.sparse.to_dense(x) makes one",
             )
+        native = x._value if is_keras_variable(x) else x
+        if isinstance(native, DISTRIBUTED) and isinstance(native, tf.Variable):
+            x = native.read_value()
         value = self._value(x)
         if value.dtype in (tf.resource, tf.variant):
             raise UnsupportedDtypeError(f"NumPy has no dtype {value.dtype.name}.")
@@ -310,10 +316,12 @@ class TensorFlowBackend(Backend):
     def _find_device(self, x: Any) -> Device:
         native = x._value if is_keras_variable(x) else x
         if isinstance(native, DISTRIBUTED):
+            self._devices.refresh()
+            names = [self._by_name.get(each.device, each.device) for each in native.values]
             raise UnsupportedOperation(
                 f"the device of a {type(native).__name__}",
-                "it has a component on each of several devices; take them one by one with "
-                "strategy.experimental_local_results(x)",
+                f"it has a component on each of several devices ({', '.join(map(str, names))}); "
+                "take them one by one with strategy.experimental_local_results(x)",
             )
         if is_symbolic(x):
             raise symbolic(x)

@@ -12,7 +12,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from unidev.contract import Probe, part, unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Contained, Device, TransferExample
 
@@ -21,9 +21,6 @@ class TensorFlowProbe(Probe):
     """Probe of eager tensors."""
 
     write = unsupported("TensorFlow's tensors are immutable")
-    elsewhere = unsupported(
-        "a distributed variable is read one local result after the other, by the strategy"
-    )
     deleted = unsupported(
         "TensorFlow keeps the memory of a tensor or a variable alive while anything refers to it"
     )
@@ -150,6 +147,16 @@ class TensorFlowProbe(Probe):
                 "array": (array, _elements),
                 "result of top_k": (tf.math.top_k(tf.constant([3.0, 1.0, 2.0]), 2), list),
             }
+
+    def elsewhere(self) -> Mapping[str, tuple[Any, Sequence[str]]]:
+        """A variable of a ``MirroredStrategy``."""
+        devices = [device for kind in ("cpu", "gpu") for device in self._first_two(kind)]
+        with tf.distribute.MirroredStrategy([each.native_name for each in devices]).scope():
+            return {"mirrored": (tf.Variable([1.0, 2.0]), [*map(str, devices)])}
+
+    def _first_two(self, kind: str) -> Sequence[Device]:
+        count = self.backend.device_count(kind)
+        return [self.backend.device(kind, index) for index in range(min(count, 2))]
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
         """Examples of TensorFlow's own calls, with the name, devices and bytes of each transfer."""
