@@ -12,6 +12,7 @@ import sys
 import time
 
 from unidev.conformance.events import (
+    Alive,
     CheckEntry,
     DeviceEntry,
     End,
@@ -43,12 +44,20 @@ def main() -> None:
                 misbehave(behaviour.removeprefix("before:"), writer, options.unidev_events)
             writer.write(Start(check=check))
             misbehave(behaviour, writer, options.unidev_events)
+            if behaviour.startswith("works for "):
+                work(int(behaviour.removeprefix("works for ")), writer)
             result = behaviour if behaviour in ("fail", "error", "xfail") else "pass"
             writer.write(
                 End(check=check, result=result, seconds=0.5, message="why" * (result != "pass"))
             )
     writer.write(Finish())
     misbehave(os.environ.get("FAKE_END", ""), writer, options.unidev_events)
+
+
+def work(seconds: int, writer: EventWriter) -> None:
+    for _ in range(2 * seconds):
+        time.sleep(0.5)
+        writer.write(Alive())
 
 
 def session(behaviours: dict[str, str]) -> Session:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from unidev.conformance.events import (
+    Alive,
     Capability,
     CheckEntry,
     DeviceEntry,
@@ -28,6 +29,7 @@ EVENTS = [
         checks=(CheckEntry(check="a.b", profile="tensor", required=True, needs=("probe.write",)),),
     ),
     Start(check="a.b"),
+    Alive(),
     End(check="a.b", result="fail", seconds=0.5, message="é\n", devices=("cpu:0",)),
     Problem(message="expired"),
     Refused(refusal="backend", message="gone"),

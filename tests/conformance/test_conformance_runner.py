@@ -91,6 +91,11 @@ def test_a_crash_shows_the_last_words_without_control_characters(run_fake) -> No
     assert "\x1b" not in message
 
 
+def test_a_check_that_goes_on_may_take_longer_than_the_time_limit(run_fake) -> None:
+    report = run_fake({"a.one": "works for 12", "a.two": "pass"}, timeout_s=8)
+    assert results(report) == {"a.one": "pass", "a.two": "pass"}
+
+
 def test_a_check_that_hangs_is_a_timeout_and_says_where(run_fake) -> None:
     report = run_fake({"a.one": "hang", "a.two": "pass"}, timeout_s=8)
     assert results(report) == {"a.one": "timeout", "a.two": "pass"}

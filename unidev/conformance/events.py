@@ -5,6 +5,7 @@ kept, and half a line is never taken for a complete one. A child reports, in thi
 
     session                       what is about to be judged, and the list of checks
     start, end, start, end, …     each check; one that started but did not end has crashed or hangs
+    alive                         at most once a second between the two: the check has gone on
     finish                        every requested check has ended
 
 or ``refused`` instead of all that, if the backend is not available. ``problem`` may occur anywhere:
@@ -81,6 +82,16 @@ class Start:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Alive:
+    """The check that has begun has made, compared or recorded something since the last event.
+
+    So a check takes as long as it needs, where each of its many shapes is compiled first.
+    """
+
+    event: ClassVar[str] = "alive"
+
+
+@dataclass(frozen=True, kw_only=True)
 class End:
     """A check has ended."""
 
@@ -120,10 +131,10 @@ class Finish:
     event: ClassVar[str] = "finish"
 
 
-Event = Session | Start | End | Problem | Refused | Finish
+Event = Session | Start | Alive | End | Problem | Refused | Finish
 
 _KINDS: dict[str, type[Any]] = {
-    kind.event: kind for kind in (Session, Start, End, Problem, Refused, Finish)
+    kind.event: kind for kind in (Session, Start, Alive, End, Problem, Refused, Finish)
 }
 
 

@@ -20,7 +20,7 @@ import unidev
 from unidev.conformance.judging.outcomes import InconclusiveError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from unidev.contract.backend import Extent
     from unidev.contract.device import Device
@@ -201,13 +201,16 @@ def _difference(found: bytes, expected: bytes) -> str:
 class Evidence:
     """Collected while a check runs; goes into the report whatever the outcome."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_entry: Callable[[], None] | None = None) -> None:
+        """``on_entry`` is called with each entry and device: the check goes on."""
+        self._on_entry = on_entry
         self._entries: dict[str, list[Any]] = {}
         self._counts: dict[str, int] = {}
         self._devices: dict[str, None] = {}
 
     def add(self, name: str, value: object) -> None:
         """Add ``value`` to the entries under ``name``."""
+        self.show_life()
         entries = self._entries.setdefault(name, [])
         self._counts[name] = self._counts.get(name, 0) + 1
         if len(entries) < _MOST_ENTRIES:
@@ -215,7 +218,13 @@ class Evidence:
 
     def touch(self, *devices: Device) -> None:
         """Record that the check used these devices."""
+        self.show_life()
         self._devices.update(dict.fromkeys(str(device) for device in devices))
+
+    def show_life(self) -> None:
+        """Report that the check goes on: its time limit counts from here."""
+        if self._on_entry is not None:
+            self._on_entry()
 
     @property
     def devices(self) -> tuple[str, ...]:

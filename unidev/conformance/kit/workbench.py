@@ -60,11 +60,12 @@ class Workbench:
     Created anew for each check; its backend is selected already.
     """
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, on_entry: Callable[[], None] | None = None) -> None:
+        """``on_entry`` as for ``Evidence``."""
         self.backend = backend
         self.simulated = backend.simulated_count
         self.probe = backend.probe
-        self.evidence = Evidence()
+        self.evidence = Evidence(on_entry)
         self.oracle = Oracle(self.probe, self.evidence)
         self._counters: dict[Device, Counter] = {}
 

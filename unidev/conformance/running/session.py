@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from unidev.conformance.events import (
+    Alive,
     End,
     Event,
     EventWriter,
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 _NOTES = "HYPOTHESIS_STORAGE_DIRECTORY"
 
+_LIFE_S = 1.0
+"""The least time between two signs of life, which are files' lines."""
 _BENCH = pytest.StashKey[Workbench]()
 _OUTCOME = pytest.StashKey[Outcome]()
 _LETTERS = {"unsupported": "u", "not-applicable": "n", "xfail": "x", "xpass": "X"}
@@ -74,6 +77,7 @@ class ConformanceSession:
         self._outcomes: dict[str, Outcome] = {}
         self._name: str = config.getoption("unidev_backend")
         self._scope = ExitStack()
+        self._shown_life_at = 0.0
         if _NOTES not in os.environ:  # Hypothesis would write to the current folder: the author's
             notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
             os.environ[_NOTES] = self._scope.enter_context(notes)
@@ -160,9 +164,15 @@ class ConformanceSession:
     @pytest.fixture
     def bench(self, request: pytest.FixtureRequest) -> Workbench:
         """The check's ``Workbench``, new for each check."""
-        made = Workbench(self.backend)
+        made = Workbench(self.backend, self._show_life)
         request.node.stash[_BENCH] = made
         return made
+
+    def _show_life(self) -> None:
+        now = time.monotonic()
+        if now - self._shown_life_at >= _LIFE_S:
+            self._shown_life_at = now
+            self._send(Alive())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:

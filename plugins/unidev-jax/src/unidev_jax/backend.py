@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from unidev.contract import Array, BackendSpec, Children, Device
 
-_FILLED_ON_HOST_BYTES = 1 << 20
+_FILLED_ON_HOST_BYTES = 4096
+_FILLED_ON_CPU_BYTES = 1 << 20
 """To fill an array, JAX compiles a program for each shape, in the time of copying 1 GB or so."""
 
 
@@ -190,7 +191,9 @@ class JaxBackend(Backend):
 
     def full(self, shape: tuple[int, ...], value: Any, dtype: Any, device: Device) -> Any:
         """``jnp.full``; small ones from the host, since that compiles a program for each shape."""
-        if np.prod(shape, dtype=np.int64) * dtype.itemsize <= _FILLED_ON_HOST_BYTES:
+        is_cpu = device.native.platform == "cpu"  # whose memory is the host's: nothing is moved
+        most_bytes = _FILLED_ON_CPU_BYTES if is_cpu else _FILLED_ON_HOST_BYTES
+        if np.prod(shape, dtype=np.int64) * dtype.itemsize <= most_bytes:
             return from_host(np.full(shape, value, dtype), device.native)
         with wide(dtype):
             return jax.block_until_ready(jnp.full(shape, value, dtype, device=device.native))

@@ -68,7 +68,7 @@ def test_fork_after_looking(bench: Workbench) -> None:
     for who in ("child", "parent"):
         expected = {str(device): [1.0, 2.0] for device in bench.devices}
         assert found[who] != _HANGS, (
-            "a child made by os.fork() hangs when it uses a device (no answer in 60 s), though its "
+            "a child made by os.fork() hangs when it uses a device (no answer in 30 s), though its "
             "parent had only looked at devices: one of these has started the framework's runtime: "
             f"{', '.join(looks())}"
         )
@@ -100,8 +100,8 @@ if not child:
     finally:
         os._exit(0)
 os.close(writing)
-if select.select([reading], [], [], 60)[0]:
-    said = os.read(reading, 2**16).decode() or "null"
+if select.select([reading], [], [], 30)[0]:
+    said = os.read(reading, 2**16).decode() or '"it ended without an answer"'
 else:
     said = '"hangs"'
     os.kill(child, signal.SIGKILL)

@@ -130,6 +130,7 @@ class Program:
     def _run(self, lines: tuple[str, ...], *, is_needed: bool) -> None:
         for number, line in enumerate(lines, 1):
             self._count(line)
+            self._bench.evidence.show_life()
             try:
                 exec(line, self.names)  # noqa: S102  made by a machine of ours
             except Exception as error:  # whatever it is, the contract is that the line works
