@@ -113,9 +113,12 @@ def test_a_tensor_on_several_devices_says_so():
         variable = tf.Variable([1.0])
     per_replica = strategy.run(lambda: tf.ones(2))
     for x in (variable, per_replica):
-        for call in (unidev.device_of, lambda x: unidev.copy_to(x, "cpu"), unidev.to_numpy):
-            with pytest.raises(unidev.UnsupportedOperation, match="several"):
+        for call in (unidev.device_of, lambda x: unidev.copy_to(x, "cpu")):
+            with pytest.raises(unidev.UnsupportedOperation, match="several devices .cpu:0, gpu:0"):
                 call(x)
+    assert unidev.to_numpy(variable).tolist() == [1.0]
+    with pytest.raises(unidev.UnsupportedOperation, match="several"):
+        unidev.to_numpy(per_replica)  # as a whole it has no value
 
 
 def test_a_dtensor_says_so():
