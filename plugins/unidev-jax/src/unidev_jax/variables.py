@@ -12,13 +12,8 @@ def variable_types() -> tuple[type, ...]:
 
 
 def model_types() -> tuple[type, ...]:
-    """``flax.nnx.Module``, if somebody has imported it."""
-    return _imported("Module")
-
-
-def optimizer_types() -> tuple[type, ...]:
-    """``flax.nnx.Optimizer``, if somebody has imported it."""
-    return _imported("Optimizer")
+    """``flax.nnx.Module`` and ``Optimizer``, if somebody has imported them."""
+    return _imported("Module") + _imported("Optimizer")
 
 
 def is_variable(x: Any) -> bool:
