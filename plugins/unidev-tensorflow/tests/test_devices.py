@@ -114,7 +114,7 @@ def test_a_tensor_on_several_devices_says_so():
     per_replica = strategy.run(lambda: tf.ones(2))
     for x in (variable, per_replica):
         for call in (unidev.device_of, lambda x: unidev.copy_to(x, "cpu")):
-            with pytest.raises(unidev.UnsupportedOperation, match="several devices .cpu:0, gpu:0"):
+            with pytest.raises(unidev.UnsupportedOperation, match="cpu:0, gpu:0"):
                 call(x)
     assert unidev.to_numpy(variable).tolist() == [1.0]
     with pytest.raises(unidev.UnsupportedOperation, match="several"):
