@@ -20,13 +20,10 @@ class ToyAutograd(Autograd):
     def descend(
         self, parameters: Sequence[toy.Array], gradients: Sequence[toy.Array], lr: float
     ) -> list[toy.Array]:
-        return [self._stepped(x, x - g * lr) for x, g in zip(parameters, gradients, strict=True)]
-
-    def _stepped(self, x: toy.Array, new: toy.Array) -> toy.Array:
-        if not isinstance(x, toy.Variable):
-            return new
-        x.set(new)
-        return x
+        return [
+            x.set(x - gradient * lr) if isinstance(x, toy.Variable) else x - gradient * lr
+            for x, gradient in zip(parameters, gradients, strict=True)
+        ]
 
     def of_model(
         self,

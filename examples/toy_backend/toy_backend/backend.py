@@ -46,5 +46,9 @@ class ToyBackend(Backend):
     def synchronize(self, device: Device) -> None:
         """Every call is done when it returns."""
 
+    def opened(self, x: object) -> tuple | None:
+        children, build = toy.TREES.get(type(x), (None, None))
+        return (children(x), build) if build else None
+
     def extents(self, x: toy.Array) -> list[Extent]:
         return [Extent(x.values.ctypes.data, x.values.nbytes)]

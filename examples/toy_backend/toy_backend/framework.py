@@ -69,8 +69,28 @@ class Variable(Array):
         self.kind = kind  # or "frozen", or "statistic"
         self.set(value)
 
-    def set(self, value: Array) -> None:
+    def set(self, value: Array) -> "Variable":
         super().__init__(value.values, value.device)
+        return self
+
+
+TREES: dict[type, tuple] = {}
+"""How containers are taken apart, to names and children, and built of other children."""
+
+
+def register_tree(cls: type, children, build) -> None:
+    """For a program's own containers: ``children(x)`` is a dict, ``build(values)`` the inverse."""
+    TREES[cls] = children, build
+
+
+class Interval:
+    """Two arrays, a lower and an upper bound."""
+
+    def __init__(self, low: Array, high: Array) -> None:
+        self.low, self.high = low, high
+
+
+register_tree(Interval, lambda x: {".low": x.low, ".high": x.high}, lambda new: Interval(*new))
 
 
 class Module:

@@ -68,8 +68,7 @@ class ToyModelProbe(ModelProbe):
         return toy.Momentum()
 
     def step(self, model: Sample, optimizer: toy.Momentum, x: toy.Array) -> None:
-        trained = {id(x): x for _, x in model.variables() if x.kind == "trained"}
-        variables = list(trained.values())
+        variables = list({id(x): x for _, x in model.variables() if x.kind == "trained"}.values())
 
         def loss_of(model: Sample) -> toy.Array:
             y = model(x)

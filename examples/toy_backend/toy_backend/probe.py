@@ -29,6 +29,10 @@ class ToyProbe(Probe):
             "broadcast": toy.Array(broadcast, x.device),
         }
 
+    def containers(self, device: Device) -> dict[str, tuple]:
+        bounds = [toy.full((2, 3), value, "float32", device.native) for value in (0, 1)]
+        return {"interval": (toy.Interval(*bounds), lambda x: [x.low, x.high])}
+
     def global_state(self) -> dict[str, object]:
         return {}  # the framework has no globals
 
