@@ -12,13 +12,12 @@ from unidev.errors import (
     NotATensorError,
     UnidevError,
     UnsupportedDtypeError,
-    UnsupportedOperation,
 )
 from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.arguments import real_number
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.checks import check_memory
+from unidev.tensors.checks import check_memory, has_device
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import named_tensors, replace_tensors, tensors_of
 
@@ -325,7 +324,7 @@ def _check_pairs(backend: Backend, xs: list[Any], gradients: list[Any]) -> None:
             raise InvalidDataError(
                 f"a parameter has shape {shape_of(x)}, but its gradient {shape_of(gradient)}."
             )
-        if is_traced and not (_has_device(x, backend) and _has_device(gradient, backend)):
+        if is_traced and not (has_device(x, backend) and has_device(gradient, backend)):
             continue
         if device_of(x) is not device_of(gradient):
             raise InvalidDataError(
@@ -338,14 +337,5 @@ def _is_known(x: Any) -> bool:
     try:
         shape_of(x)
     except InvalidDataError:
-        return False
-    return True
-
-
-def _has_device(x: Any, backend: Backend) -> bool:
-    """Whether the framework knows the device of a traced ``x`` already."""
-    try:
-        backend.device_of(x)
-    except UnsupportedOperation:
         return False
     return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.errors import DeviceMismatchError, NotATensorError
+from unidev.errors import DeviceMismatchError, NotATensorError, UnsupportedOperation
 from unidev.registry.loading import backend_of_type, device_getters
 from unidev.tensors.classify import extents_of, is_model
 
@@ -160,3 +160,12 @@ def check_memory(backend: Backend, xs: Sequence[Tensor]) -> None:
     if not backend.have_memory(xs):
         for x in xs:
             backend.check_memory(x)
+
+
+def has_device(x: Tensor, backend: Backend) -> bool:
+    """Whether the framework knows the device of a traced ``x`` already."""
+    try:
+        backend.device_of(x)
+    except UnsupportedOperation:
+        return False
+    return True

@@ -8,11 +8,17 @@ from unidev.calls.transfers import from_host, of_tensor
 from unidev.contract.device import Device
 from unidev.contract.dtypes import DTYPES, name_of, narrow_name, native_dtype, portable_name
 from unidev.devices.finding import default_device, resolve_device
-from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
+from unidev.errors import (
+    BackendMismatchError,
+    InvalidDataError,
+    UnsupportedDtypeError,
+    UnsupportedOperation,
+)
 from unidev.registry.loading import backend_of_type, load_backend, loaded_backends
 from unidev.registry.scopes import innermost_device
 from unidev.support.arguments import real_number, sizes_of
 from unidev.support.wording import kind_of, shown
+from unidev.tensors.checks import has_device
 from unidev.tensors.classify import backend_of_tensor, shape_of
 from unidev.tensors.generator import draw
 from unidev.tensors.python_data import (
@@ -321,7 +327,14 @@ def _random(
             f"the dtype of random numbers must be {' or '.join(floats)}, not "
             f"{narrow_name(wanted) or shown(dtype)}."
         )
-    return array_of_data(operation, draw(distribution, sizes, name), wanted, target)
+    made = array_of_data(operation, draw(distribution, sizes, name), wanted, target)
+    if backend.traced(made) and not has_device(made, backend):  # a constant of the traced graph
+        raise UnsupportedOperation(
+            operation,
+            "a function is being traced, and each of its calls would have the same numbers: draw "
+            "them outside of it, and pass them",
+        )
+    return made
 
 
 def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:

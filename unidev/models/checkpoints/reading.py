@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import stat
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import xxhash
@@ -122,7 +123,8 @@ class CheckpointFile:
         content = xxhash.xxh3_128(header.replace(filled, DIGEST_KEY + UNFILLED.encode()))
         buffer = memoryview(bytearray(PIECE))
         self._file.seek(self._start)
-        while size := self._file.readinto(buffer):  # type: ignore[attr-defined]
+        # Without `:=`, which TensorFlow's AutoGraph does not know in what a `tf.function` calls.
+        for size in iter(partial(self._file.readinto, buffer), 0):  # type: ignore[attr-defined]
             content.update(buffer[:size])
         return content.hexdigest()
 

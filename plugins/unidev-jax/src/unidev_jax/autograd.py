@@ -12,7 +12,7 @@ from unidev.errors import UnsupportedOperation
 from unidev_jax.arrays import TRACER
 from unidev_jax.copying import wide
 from unidev_jax.framework import jax, jnp
-from unidev_jax.variables import is_variable, plain
+from unidev_jax.variables import assigning, is_variable, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -109,10 +109,11 @@ class JaxAutograd(Autograd):
                 made = _stepped(*chosen, lr)
             for at, x in zip(positions, made, strict=True):
                 new[at] = x
-        for at, parameter in enumerate(parameters):
-            if is_variable(parameter):
-                parameter.set_value(new[at])
-                new[at] = parameter
+        with assigning():
+            for at, parameter in enumerate(parameters):
+                if is_variable(parameter):
+                    parameter.set_value(new[at])
+                    new[at] = parameter
         return new
 
 

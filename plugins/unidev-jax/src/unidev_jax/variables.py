@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from unidev.errors import UnsupportedOperation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def variable_types() -> tuple[type, ...]:
@@ -27,6 +33,25 @@ def plain(x: Any) -> Any:
     As the model's own code reads it: a variable may have hooks that compute it.
     """
     return x.get_value() if is_variable(x) else x
+
+
+@contextmanager
+def assigning() -> Iterator[None]:
+    """A block in which variables get other arrays.
+
+    Raises:
+        UnsupportedOperation: one is from outside of the function that is being traced.
+    """
+    errors = getattr(sys.modules.get("flax.errors"), "TraceContextError", ())
+    try:
+        yield
+    except errors as error:
+        raise UnsupportedOperation(
+            "changing a variable of Flax inside jax.jit",
+            "it is from outside of the traced function: pass the model to one that flax.nnx.jit "
+            "compiles",
+            "https://flax.readthedocs.io/en/stable/guides/transforms.html",
+        ) from error
 
 
 def _imported(name: str) -> tuple[type, ...]:

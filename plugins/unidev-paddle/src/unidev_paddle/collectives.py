@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Collectives
-from unidev_paddle.framework import not_dense
+from unidev_paddle.framework import in_static_graph, not_dense
 from unidev_paddle.importing import import_paddle
 
 if TYPE_CHECKING:
@@ -106,5 +106,7 @@ def _flat(x: Tensor) -> Tensor:
 def _check_dense(tensors: Sequence[Tensor]) -> None:
     """Before Paddle's operations for dense tensors, in which a sparse one ends the process."""
     for x in tensors:
+        if not isinstance(x, paddle.Tensor):
+            raise in_static_graph("computing on a tensor's device")
         if not x.is_dense():
             raise not_dense(x)

@@ -270,6 +270,10 @@ class TensorFlowBackend(Backend):
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002
         """Wait for every device, since TensorFlow cannot wait for one. Starts no runtime."""
+        if not tf.executing_eagerly():
+            raise UnsupportedOperation(
+                "synchronize", "a graph is being traced, of which nothing has run: call it outside"
+            )
         if self._devices.by_name:  # empty: no tensor was seen yet, so nothing is queued
             tf.test.experimental.sync_devices()
 

@@ -54,6 +54,21 @@ def _remove(
         push(other)
 
 
+def _leave_to_python(*functions: Any) -> None:
+    """Keep ``torch.compile`` from following these: its own modes lie on the stack meanwhile.
+
+    As ``torch.compiler.disable`` does, without its import of the compiler, which takes seconds.
+    """
+    frames: Any = torch._C._dynamo.eval_frame
+    skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
+    for function in functions:
+        function._torchdynamo_disable = True  # called in what it follows
+        frames.set_code_exec_strategy(function.__code__, skip)  # called in what it does not
+
+
+_leave_to_python(remove_call_mode, remove_operator_mode, _remove)
+
+
 class NativeScope:
     """``with torch.device(...)``; that one ends whatever mode of the thread is innermost."""
 

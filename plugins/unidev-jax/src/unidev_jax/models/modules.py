@@ -24,7 +24,7 @@ from unidev_jax.models.tree import (
     value_of,
     walk,
 )
-from unidev_jax.variables import plain
+from unidev_jax.variables import assigning, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -102,7 +102,8 @@ class JaxModels(Models):
         if isinstance(part, Attribute):
             part.value = twin[0]
         else:
-            part.set_raw_value(twin[0])
+            with assigning():
+                part.set_raw_value(twin[0])
         twin[0] = before
 
     def copy(self, model: Any) -> Any:
@@ -163,7 +164,9 @@ class JaxModels(Models):
         if old.dtype.name == "bfloat16":
             values = values.view(old.dtype)
         device = self.backend.device_of(old)
-        x.set_raw_value(self.backend.from_numpy(values, old.dtype, device))
+        made = self.backend.from_numpy(values, old.dtype, device)
+        with assigning():
+            x.set_raw_value(made)
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
         """The variables of an ``nnx.Optimizer``."""

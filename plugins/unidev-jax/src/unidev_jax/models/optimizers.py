@@ -10,6 +10,7 @@ from unidev.contract import check_state, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import Attribute, is_array, once, value_of, walk
+from unidev_jax.variables import assigning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,9 @@ def load_state(backend: Backend, optimizer: Any, given: Mapping[str, Array]) -> 
     for name, variable in named.items():
         old = variable.get_raw_value()
         device = backend.device_of(old)
-        variable.set_raw_value(backend.from_numpy(np.asarray(given[name]), old.dtype, device))
+        made = backend.from_numpy(np.asarray(given[name]), old.dtype, device)
+        with assigning():
+            variable.set_raw_value(made)
 
 
 def _named(optimizer: Any) -> dict[str, Any]:

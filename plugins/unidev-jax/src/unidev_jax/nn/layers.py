@@ -13,7 +13,7 @@ from unidev_jax.framework import jax
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import modules_in
 from unidev_jax.nn import functions
-from unidev_jax.variables import plain
+from unidev_jax.variables import assigning, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -125,7 +125,8 @@ class BatchNorm(nnx.Module):  # type: ignore[misc]
 
     def _count(self, running: Any, new: Any) -> None:
         kept = functions.running(plain(running), jax.lax.stop_gradient(new), self.momentum)
-        running.set_value(kept)
+        with assigning():
+            running.set_value(kept)
 
 
 class Sequential(nnx.List):  # type: ignore[misc]

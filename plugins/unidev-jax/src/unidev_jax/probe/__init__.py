@@ -25,6 +25,11 @@ class JaxProbe(Probe):
     autograd = part("unidev_jax.probe.training:JaxAutogradProbe")
     models = part("unidev_jax.probe.training:JaxModelProbe")
 
+    def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``jax.jit``."""
+        compiled: Callable[..., Any] = jax.jit(function)
+        return compiled
+
     def make(self, array: Array, device: Device) -> Any:
         """``device_put`` of an array that nobody else has, so that JAX may keep its memory."""
         with enable_x64(True):

@@ -39,8 +39,8 @@ def parameters_of(model: Model) -> Iterator[tuple[str, Parameter]]:
     else:
         raise UnsupportedOperation(
             f"looking into a {type(model).__name__}",
-            "it is a graph, whose arrays are where it was bound; only Gluon's models can be "
-            "placed: mx.gluon.SymbolBlock makes one of a Symbol",
+            "it is a graph, as a hybridized block gets in place of arrays: call this outside of "
+            "the block. mx.gluon.SymbolBlock makes a model of a Symbol",
         )
 
 
