@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _extended: Any = import_module("jax.extend.core")
 """Public, and not imported with JAX."""
+_has_state = hasattr(_extended, "get_opaque_trace_state")  # in JAX 0.7, jax.core alone
+_trace_state: Any = (_extended if _has_state else jax.core).get_opaque_trace_state
 
 
 class JaxAutograd(Autograd):
@@ -69,7 +71,7 @@ class JaxAutograd(Autograd):
         Raises:
             UnsupportedOperation: JAX is tracing a function, and cannot stop that.
         """
-        if _extended.get_opaque_trace_state() != _outside():
+        if is_tracing():
             raise UnsupportedOperation(
                 "no_grad inside a function that JAX differentiates or compiles",
                 "JAX records all that depends on its arguments: jax.lax.stop_gradient(x) detaches "
@@ -170,10 +172,15 @@ def _subtracted(xs: list[Any], gradients: list[Any], lr: Any) -> list[Any]:
 _stepped = jax.jit(_subtracted)
 
 
+def is_tracing() -> bool:
+    """Whether JAX traces the function that runs now, to compile or to differentiate it."""
+    return bool(_trace_state() != _outside())
+
+
 def _outside() -> Any:
     """JAX's state where no function is traced: that of a new thread."""
     if not _states:
-        thread = threading.Thread(target=lambda: _states.append(_extended.get_opaque_trace_state()))
+        thread = threading.Thread(target=lambda: _states.append(_trace_state()))
         thread.start()
         thread.join()
     return _states[0]

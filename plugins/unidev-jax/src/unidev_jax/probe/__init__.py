@@ -14,9 +14,9 @@ from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from unidev.contract import Array, Device
+    from unidev.contract import Array, Device, TransferExample
 
 
 class JaxProbe(Probe):
@@ -96,6 +96,16 @@ class JaxProbe(Probe):
             "not committed": np.ones((2, 3), np.float32),
         }
         return {name: jax.device_put(x, device.native) for name, x in made.items()}
+
+    def read_out(self, x: Any) -> object:
+        """By NumPy, from a new array: JAX keeps what was read with the array that was read."""
+        return np.asarray(x.copy())
+
+    def transfers(self, gpu: Device) -> Iterable[TransferExample]:
+        """Examples of JAX's own calls, with the name, devices and bytes of each transfer."""
+        from unidev_jax.probe.transfers import transfers_of
+
+        return transfers_of(self.backend, gpu)
 
     def gradient(self, function: Callable[[Any], Any], array: Array, device: Device) -> Array:
         """Uses ``jax.grad``; of a complex result, of both parts."""
