@@ -8,7 +8,8 @@ PyTorch's MNIST example as of 2018 (two convolutions of 10 and 20 channels, two 
 The images are drawn, or read from files in the IDX format, as MNIST's are:
 ``--idx train-images-idx3-ubyte.gz train-labels-idx1-ubyte.gz``. Then products of 200 by 200 in
 three ways: by NumPy, on the device, and moved there and back each time. ``docs/questions.md`` has
-the published figures. The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients.
+the published figures. The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no
+gradients.
 """
 
 import gzip

@@ -12,7 +12,7 @@ The whole Jacobian of a net of 1 to 20 to 20 to 400 at a batch of 100 and of 1,0
 
 ``--rows`` limits the first, which is then scaled up. ``docs/questions.md`` has the published
 figures. The computation itself is ``unidev/bench/jacobian.py``. The backend is torch, tensorflow,
-paddle or mxnet; NumPy has no gradients.
+paddle, mxnet or jax; NumPy has no gradients.
 """
 
 import itertools
@@ -84,7 +84,22 @@ def tensorflow_vectorised(net):
     return derivatives
 
 
-VECTORISED = {"torch": torch_vectorised, "tensorflow": tensorflow_vectorised}
+def jax_vectorised(net):
+    """``vmap(jacrev)``, compiled: once, and not at each call."""
+    import jax
+
+    def outputs_of(x, layers):
+        return jacobian.outputs_of(x[None], layers)[0]
+
+    derivatives_of = jax.jit(jax.vmap(jax.jacrev(outputs_of), in_axes=(0, None)))
+    return lambda: derivatives_of(net.x, net.layers)[..., 0]
+
+
+VECTORISED = {
+    "torch": torch_vectorised,
+    "tensorflow": tensorflow_vectorised,
+    "jax": jax_vectorised,
+}
 
 
 def vectorised(net):

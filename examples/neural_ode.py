@@ -8,7 +8,7 @@ Tsit5 solves from (1, 0, 0) over 101 times from 0 to 1; the sum of squares falls
 own Adam. Each iteration is some hundred products of a hundred numbers, one after the other, so a
 device that takes 12 µs for any call loses to a CPU that takes 1. ``docs/questions.md`` has the
 published figures. The computation itself is ``unidev/bench/ode.py``. The backend is torch,
-tensorflow, paddle or mxnet; NumPy has no gradients.
+tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
 import time

@@ -47,7 +47,7 @@ def mxnet_loader(images, labels, order, size):
 
 
 def numpy_loader(images, labels, order, size):
-    """A generator: NumPy has no loader."""
+    """A generator: NumPy and JAX have no loader."""
     for start in range(0, len(order), size):
         chosen = order[start : start + size]
         yield images[chosen], labels[chosen]

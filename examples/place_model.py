@@ -5,7 +5,7 @@ framework:
 
     UNIDEV_BACKEND=torch UNIDEV_SIMULATE=2 python examples/place_model.py
 
-The backend is numpy, torch, tensorflow, paddle or mxnet, and the output is the same. Without
+The backend is numpy, torch, tensorflow, paddle, mxnet or jax, and the output is the same. Without
 UNIDEV_SIMULATE it uses the machine's GPUs. It also runs with one GPU or none: ``try_gpu`` falls
 back to the CPU.
 """

@@ -11,7 +11,7 @@ The textbook's ResNet-18 for images of 28 by 28, its sections 13.5 and 13.6, on 
 
 By default the batches are 16 and 32, and the rates smaller in proportion: ``--full`` takes those of
 the textbook. On real GPUs it also times the work of two replicas at once against one after the
-other. The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients.
+other. The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
 import statistics

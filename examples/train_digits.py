@@ -4,10 +4,11 @@ A small LeNet learns the 1,797 images of 8 by 8 pixels that come with scikit-lea
 
     UNIDEV_BACKEND=torch python examples/train_digits.py
 
-The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients. It trains on the first
-GPU if there is one (with UNIDEV_SIMULATE=1, a simulated one), prints loss and accuracy after each
-epoch, and draws both into digits.png. After the same seed, the nets of all frameworks start from
-the same weights and see the same batches, each from the framework's own loader, read ahead.
+The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients. It trains on the
+first GPU if there is one (with UNIDEV_SIMULATE=1, a simulated one), prints loss and accuracy after
+each epoch, and draws both into digits.png. After the same seed, the nets of all frameworks start
+from the same weights and see the same batches, each from the framework's own loader, read ahead;
+JAX has none.
 """
 
 import argparse

@@ -4,7 +4,7 @@ The section "GPUs" of the textbook Dive into Deep Learning as one program for ev
 
     UNIDEV_BACKEND=torch UNIDEV_SIMULATE=2 python examples/use_gpu.py
 
-The backend is numpy, torch, tensorflow, paddle or mxnet, and the output is the same. Without
+The backend is numpy, torch, tensorflow, paddle, mxnet or jax, and the output is the same. Without
 UNIDEV_SIMULATE it uses the machine's GPUs. It also runs with one GPU or none: ``try_gpu`` falls
 back to the CPU.
 """
