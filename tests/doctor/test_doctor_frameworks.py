@@ -29,7 +29,7 @@ from doctor_cases import (
     with_gpus,
 )
 
-from unidev.contract.installation import Build
+from unidev.contract.installation import Build, Conflict
 from unidev.doctor.diagnosis import RANKING, diagnose, is_healthy
 from unidev.doctor.facts import Case
 from unidev.doctor.framework_causes import has_code
@@ -118,6 +118,18 @@ def test_cudnn_that_tensorflow_does_not_find_is_named() -> None:
     assert first.title == "tensorflow 2.13.0 does not find cuDNN."
     assert "libcudnn.so.9 was not found" in first.evidence
     assert "tensorflow was built with cuDNN 9" in first.evidence
+
+
+def test_parts_that_do_not_work_together_are_named_with_each_command_once() -> None:
+    conflicts = tuple(Conflict(f"part {number} is old.", "pip install parts") for number in (1, 2))
+    build = replace(FOR_CUDA, conflicts=conflicts)
+    (first,) = found(WORKING, torch(0, build))
+    assert first.cause == "parts-conflict"
+    assert first.evidence == ("part 1 is old.", "part 2 is old.")
+    assert [each.command for each in first.remedies] == ["pip install parts"]
+    assert first.is_blocking
+    (note,) = found(WORKING, torch(2, build))
+    assert not note.is_blocking
 
 
 def test_a_gpu_for_which_the_wheel_has_no_code_is_named_with_both_lists() -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from unidev.contract.hardware_probe import HardwareProbe, RecordedCopy, Training
     from unidev.contract.hookspecs import hookimpl
-    from unidev.contract.installation import Build, Installation, Wheel
+    from unidev.contract.installation import Build, Conflict, Installation, Wheel
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
     from unidev.contract.layers import (
@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         "Children",
         "Collectives",
         "CombineMoments",
+        "Conflict",
         "Contained",
         "CopyStream",
         "Device",
@@ -150,7 +151,7 @@ _NAMES = {
     "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Rendezvous",
     "contract.hardware_probe": "HardwareProbe RecordedCopy Training",
     "contract.hookspecs": "hookimpl",
-    "contract.installation": "Build Installation Wheel",
+    "contract.installation": "Build Conflict Installation Wheel",
     "contract.interop": "Exported Interop",
     "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
     "contract.layers": "Functions Layers Moments",

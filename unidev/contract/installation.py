@@ -26,6 +26,15 @@ class Wheel(NamedTuple):
     """The framework's own published command, which replaces the installed build."""
 
 
+class Conflict(NamedTuple):
+    """Installed parts of a framework that do not work together."""
+
+    found: str
+    """What is installed, and why that does not work, in a sentence."""
+    command: str
+    """The command that resolves it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Build:
     """The installed build of a framework: its accelerator and libraries; other available builds."""
@@ -40,6 +49,8 @@ class Build:
     """The version of cuDNN that it was built with."""
     missing: tuple[str, ...] = ()
     """Shared libraries that it needs for its accelerator and that were not found here."""
+    conflicts: tuple[Conflict, ...] = ()
+    """Parts of it that do not work together, such as two versions of one plugin."""
     wheels: tuple[Wheel, ...] = ()
     """Other available builds, newest first. Empty with no accelerator: no GPU build exists."""
     page: str | None = None

@@ -20,8 +20,8 @@ RANKING = (
     "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container", "no-device-files",
     "no-permission", "no-driver", "driver-mismatch", "driver-fails", "gpu-lost",
     "gpu-not-permitted", "changed-too-late", "visible-devices", "no-framework", "framework-broken",
-    "cpu-only-wheel", "other-wheel", "driver-too-old", "library-missing", "no-code", "unexplained",
-    "two-frameworks", "memory-taken",
+    "cpu-only-wheel", "other-wheel", "driver-too-old", "parts-conflict", "library-missing",
+    "no-code", "unexplained", "two-frameworks", "memory-taken",
 )  # fmt: skip
 """Causes from the lowest layer up: fixing a later one has no effect before the earlier ones.
 

@@ -58,6 +58,7 @@ def _framework(case: Case, framework: Framework) -> dict[str, Any]:
         "build": build
         and {
             **_listed(dataclasses.asdict(build)),
+            "conflicts": [each._asdict() for each in build.conflicts],
             "wheels": [each._asdict() for each in build.wheels],
         },
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.installation import Build, Wheel
+from unidev.contract.installation import Build, Conflict, Wheel
 from unidev.doctor.facts import Case, Framework
 from unidev.hardware.driver_process import driver_process
 from unidev.hardware.late_changes import changes
@@ -100,5 +100,7 @@ def to_build(answer: Answer | None) -> Build | None:
     """Convert a ``Build`` from JSON."""
     if answer is None:
         return None
-    lists = {name: tuple(answer[name]) for name in ("architectures", "missing")}
-    return Build(**{**answer, **lists, "wheels": tuple(Wheel(*each) for each in answer["wheels"])})
+    lists: Answer = {name: tuple(answer[name]) for name in ("architectures", "missing")}
+    lists["conflicts"] = tuple(Conflict(*each) for each in answer["conflicts"])
+    lists["wheels"] = tuple(Wheel(*each) for each in answer["wheels"])
+    return Build(**{**answer, **lists})

@@ -82,6 +82,7 @@ def _built(case: Case, framework: Framework, build: Build) -> Iterator[Finding]:
         yield _for_another(case, framework, build, there)
     elif there:
         yield from _driver_too_old(case, framework, build)
+        yield from _conflicts(framework, build)
         yield from _missing(framework, build)
         yield from _no_code(case, framework, build)
 
@@ -156,6 +157,23 @@ def _older_wheel(build: Build, newest: str) -> tuple[Remedy, ...]:
         where = f": {build.page}" if build.page else ""
         return (Remedy(f"Or install a build for CUDA {major(newest)}{where}"),)
     return (Remedy(f"Or keep the driver. {found.text}", found.command),)
+
+
+def _conflicts(framework: Framework, build: Build) -> Iterator[Finding]:
+    if not build.conflicts:
+        return
+    yield Finding(
+        "parts-conflict",
+        f"{_version(framework)} has parts that do not work together.",
+        tuple(each.found for each in build.conflicts),
+        tuple(
+            Remedy("Install parts that do.", command)
+            for command in dict.fromkeys(each.command for each in build.conflicts)
+        ),
+        build.page,
+        is_blocking=not framework.gpus_seen,
+        backend=framework.backend,
+    )
 
 
 def _missing(framework: Framework, build: Build) -> Iterator[Finding]:
