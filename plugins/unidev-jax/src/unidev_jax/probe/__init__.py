@@ -14,7 +14,7 @@ from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Device, TransferExample
 
@@ -115,6 +115,30 @@ class JaxProbe(Probe):
             return found.real + found.imag if jnp.iscomplexobj(found) else found
 
         return np.asarray(jax.grad(total)(self.make(array, device)))
+
+    def dtype_spellings(self) -> Mapping[str, Sequence[object]]:
+        """JAX's scalar types: ``jnp.float32``."""
+        return {name: [getattr(jnp, name)] for name in self.backend.dtypes}
+
+    def elsewhere(self) -> Mapping[str, tuple[Any, Sequence[str]]]:
+        """Sharded over two devices, and replicated on them, if there are two."""
+        devices = [
+            self.backend.device(kind, index)
+            for kind in ("cpu", "gpu")
+            for index in range(self.backend.device_count(kind))
+            if kind == "cpu" or self.backend.simulated_count
+        ][:2]
+        if len(devices) < 2:
+            return {}
+        mesh = jax.sharding.Mesh([each.native for each in devices], ("x",))
+        words, values = [str(each.native) for each in devices], np.arange(4, dtype=np.float32)
+        return {
+            name: (jax.device_put(values, jax.sharding.NamedSharding(mesh, spec)), words)
+            for name, spec in {
+                "sharded": jax.sharding.PartitionSpec("x"),
+                "replicated": jax.sharding.PartitionSpec(),
+            }.items()
+        }
 
     def deleted(self, device: Device) -> Any:
         """By ``delete``."""
