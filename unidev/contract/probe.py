@@ -172,7 +172,8 @@ class Probe(ABC):
     """Tensors that ``Backend.device_of`` refuses, though this process can read all of them.
 
     Sharded over several devices, replicated, in a GPU's pinned host memory. Each with the words by
-    which the refusal says where it is: the devices, the kind of memory. ``read`` reads them. Empty where there is one device.
+    which the refusal says where it is: the devices, the kind of memory. ``read`` reads them. Empty
+    where there is one device only.
     """
 
     deleted: Callable[[Device], Tensor] = optional(
