@@ -226,7 +226,7 @@ def mxnet(session: nox.Session) -> None:
 
 @nox.session
 def jax(session: nox.Session) -> None:
-    """JAX alone. Without the examples, which need models or gradients: it has none yet."""
+    """JAX alone."""
     install(session, "jax", extras="conformance")
     check_types(session, "plugins/unidev-jax/src")
     load_once(session, "jax")

@@ -6,7 +6,11 @@ from plugin_suite import check_conforms
 
 @pytest.mark.parametrize(
     ("profile", "count"),
-    [("tensor", 0), ("tensor", 1), ("tensor", 4), ("train", 0), ("train", 2), ("interop", 2)],
-)
+    [
+        ("tensor", 0), ("tensor", 1), ("tensor", 4), ("train", 0), ("train", 2),
+        ("multi", 2),  # JAX compiles each program for each device
+        ("interop", 2),
+    ],
+)  # fmt: skip
 def test_the_backend_conforms(profile, count, tmp_path):
     check_conforms("jax", profile, count, tmp_path)

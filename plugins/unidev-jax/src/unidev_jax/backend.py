@@ -35,6 +35,7 @@ class JaxBackend(Backend):
     autograd = part("unidev_jax.autograd:JaxAutograd")
     layers = part("unidev_jax.nn:make_layers")
     functions = part("unidev_jax.nn:JaxFunctions")
+    collectives = part("unidev_jax.collectives:JaxCollectives")
     interop = part("unidev_jax.memory.interop:JaxInterop")
     installation = part("unidev_jax.installation:JaxInstallation")
     memory = part("unidev_jax.memory:memory_of")
@@ -158,7 +159,9 @@ class JaxBackend(Backend):
 
     def from_numpy(self, array: Array, dtype: Any, device: Device) -> Any:
         """``jax.device_put``, once JAX has no more need of ``array``."""
-        return from_host(array.astype(dtype, copy=False), device.native)
+        with np.errstate(over="ignore", invalid="ignore"):  # to infinity, as the values are rounded
+            values = array.astype(dtype, copy=False)
+        return from_host(values, device.native)
 
     def to_numpy(self, x: Any) -> Array:
         """With the dtypes of ``ml_dtypes`` for those that NumPy lacks; also of a sharded array.

@@ -153,7 +153,9 @@ def overlapped() -> list[dict[str, Any]]:
         is_half = number % 2 == 1 and group.rank == 0
 
         def loss_of(net: Any, x: Any, y: Any, is_half: bool = is_half) -> Any:
-            return nn.functional.mean_squared_error((first if is_half else net)(x), y)
+            # Of the net that the loss is given, which a functional framework differentiates.
+            parts = net.layers if hasattr(net, "layers") else net
+            return nn.functional.mean_squared_error((parts[0] if is_half else net)(x), y)
 
         of = unidev.value_and_grad(loss_of)
         step: dict[str, Any] = {"own": _numbers(*of(net, *own)), "rows": rows}

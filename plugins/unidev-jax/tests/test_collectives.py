@@ -1,0 +1,77 @@
+"""Reductions over JAX's devices: what is JAX's own."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+import unidev
+
+DEVICES = ["gpu:0", "gpu:1", "gpu:2"]
+
+
+class Scaled(nnx.Module):
+    """A module with an array outside of a variable."""
+
+    def __init__(self, device):
+        self.weight = nnx.Param(unidev.ones(2, device=device))
+        self.factor = unidev.full((2,), 3.0, device=device)
+
+    def __call__(self, x):
+        return x * self.weight[...] * self.factor
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+def test_sums_keep_64_bits_where_jax_has_them_disabled(dtype):
+    xs = [unidev.array(np.array([2**40 + i], dtype), device=d) for i, d in enumerate(DEVICES)]
+    for total, device in zip(unidev.all_reduce(xs), DEVICES, strict=True):
+        assert unidev.to_numpy(total).tolist() == [3 * 2**40 + 3]
+        assert str(unidev.device_of(total)) == device
+        assert total.committed
+
+
+def test_gradients_end_at_a_reduction():
+    def loss(x):
+        (total, _) = unidev.all_reduce([x, unidev.ones(3, device="gpu:1")])
+        return (x * total).sum()
+
+    x = unidev.full((3,), 2.0, device="gpu:0")
+    assert unidev.to_numpy(jax.grad(loss)(x)).tolist() == [3, 3, 3]
+
+
+def test_parts_of_a_batch_are_on_their_devices():
+    x = unidev.array(np.arange(12, dtype=np.float32).reshape(6, 2), device="gpu:0")
+    parts = unidev.split_batch(x, DEVICES)
+    assert [unidev.to_numpy(part).tolist() for part in parts] == [
+        [[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]
+    ]  # fmt: skip
+    assert [str(unidev.device_of(part)) for part in parts] == DEVICES
+
+
+def test_an_array_outside_of_a_variable_is_the_same_on_each_replica():
+    model = Scaled("gpu:0")
+    net = unidev.DataParallel(model, DEVICES[:2])
+    for number in range(2):
+        with net.replica(number) as replica:
+            assert str(unidev.device_of(replica.factor)) == DEVICES[number]
+            assert replica.factor.tolist() == [3, 3]
+
+
+def test_another_array_in_its_place_reaches_each_replica():
+    model = Scaled("gpu:0")
+    net = unidev.DataParallel(model, DEVICES[:2])
+    model.factor = jnp.multiply(model.factor, 2)
+    with net.replica(1) as replica:
+        assert replica.factor.tolist() == [6, 6]
+        assert str(unidev.device_of(replica.factor)) == "gpu:1"
+
+
+def test_an_array_is_not_written_to():
+    write = unidev.active_backend().collectives.write
+    x = unidev.ones(3)
+    write([x], [unidev.ones(3)])
+    with pytest.raises(unidev.UnsupportedOperation, match=r"nnx\.Variable"):
+        write([x], [unidev.zeros(3)])
