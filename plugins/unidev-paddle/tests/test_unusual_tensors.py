@@ -145,6 +145,18 @@ def test_a_function_that_paddle_traces_is_told_so():
     assert seen
 
 
+def test_only_a_symbolic_variable_is_traced():
+    backend = unidev.active_backend()
+    assert not backend.traced(unidev.ones(2))
+    assert not backend.traced(paddle.nn.Linear(2, 2).weight)
+    with static_graph():
+        x = paddle.static.data("x", [2, 3])
+        assert backend.traced(x)
+    for act in (unidev.zeros_like, lambda t: unidev.sgd(t, t, lr=1.0)):
+        with pytest.raises(unidev.UnsupportedOperation, match="no longer being built"):
+            act(x)
+
+
 def test_a_distributed_tensor_lies_on_several_devices(run_python):
     done = run_python(
         """

@@ -8,7 +8,7 @@ import numpy as np
 
 from unidev.contract import Autograd, fork_safe_lock
 from unidev_paddle.copying import move_cut
-from unidev_paddle.framework import check_eager, paddle
+from unidev_paddle.framework import check_building, check_eager, paddle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +71,10 @@ class PaddleAutograd(Autograd):
     def descend(
         self, parameters: Sequence[Tensor], gradients: Sequence[Tensor], lr: float
     ) -> Sequence[Tensor]:
-        """In place."""
+        """In place; of values of a program, new ones."""
+        if parameters and self.backend.traced(parameters[0]):
+            check_building("sgd")
+            return [x - g * lr for x, g in zip(parameters, gradients, strict=True)]
         check_eager("sgd")
         may_be_custom = self.backend.device_count("gpu") > 0
         with paddle.no_grad():

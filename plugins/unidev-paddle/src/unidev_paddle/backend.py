@@ -24,6 +24,7 @@ from unidev_paddle.copying import (
     sparse_parts,
 )
 from unidev_paddle.framework import (
+    check_building,
     check_eager,
     core,
     in_static_graph,
@@ -173,7 +174,13 @@ class PaddleBackend(Backend):
 
     def traced(self, x: Tensor) -> bool:
         """A value in the program that ``to_static(full_graph=True)`` builds, or of a static one."""
-        return isinstance(x, (paddle.pir.Value, paddle.static.Variable))
+        # Tensors of the dynamic graph are instances of `Variable`, too.
+        return not isinstance(x, paddle.Tensor) and isinstance(x, self.tensor_types)
+
+    def full_like(self, x: Tensor, value: Any) -> Tensor:
+        """Filled where the program runs."""
+        check_building("making a tensor like a symbolic variable")
+        return paddle.full_like(x, value)
 
     def have_memory(self, xs: Sequence[Tensor]) -> bool:
         """By two questions each, where all memory is the CPU's."""

@@ -33,6 +33,12 @@ def check_eager(operation: str) -> None:
         raise in_static_graph(operation)
 
 
+def check_building(operation: str) -> None:
+    """Raise ``UnsupportedOperation`` unless a graph is being built."""
+    if paddle.in_dynamic_mode():
+        raise UnsupportedOperation(operation, "its graph is no longer being built")
+
+
 def in_static_graph(operation: str) -> UnsupportedOperation:
     """Also for tensors of the dynamic graph: Paddle's own calls on them then crash the process."""
     return UnsupportedOperation(
