@@ -49,7 +49,8 @@ class Tracer:
 
     gpu_queries: Mapping[str, Any] = {}
     """The framework's functions that see only real GPUs, as ``torch.cuda.is_available``, and the
-    module of each. While GPUs are simulated, traces show which of them a program has called."""
+    module of each. While GPUs are simulated, traces show which of them a program has called and
+    found no GPU: with an answer that is false or ``"cpu"``, or a ``RuntimeError``."""
 
     loops: frozenset[str] = frozenset()
     """The framework's own loops, such as ``fit``, by the last part of their names.

@@ -335,10 +335,18 @@ class GpuQueries(Patches):
     def _noting(self, function: Callable[..., Any], name: str) -> Callable[..., Any]:
         @wraps(function)
         def asked(*arguments: Any, **options: Any) -> Any:
-            answer = function(*arguments, **options)
-            recorder = thread.recorder
-            if recorder is not None and not answer:
-                recorder.note_gpu_query(name, self._backend, sys._getframe(1))
+            asker = sys._getframe(1)
+            try:
+                answer = function(*arguments, **options)
+            except RuntimeError:  # as `jax.devices("gpu")`
+                self._note(name, asker)
+                raise
+            if not answer or answer == "cpu":
+                self._note(name, asker)
             return answer
 
         return asked
+
+    def _note(self, name: str, asker: FrameType) -> None:
+        if thread.recorder is not None:
+            thread.recorder.note_gpu_query(name, self._backend, asker)

@@ -205,6 +205,30 @@ def test_deleted_arrays_raise_jaxs_own_error():
     assert recorded(lambda: refused(RuntimeError, lambda: x + 1)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "ask"),
+    [
+        ("jax.default_backend", lambda: jax.default_backend()),  # noqa: PLW0108  replaced meanwhile
+        ("jax.devices", lambda: refused(RuntimeError, lambda: jax.devices("gpu"))),
+        (
+            "jax.local_devices",
+            lambda: refused(RuntimeError, lambda: jax.local_devices(backend="gpu")),
+        ),
+    ],
+)
+def test_a_trace_names_what_sees_no_simulated_gpu(name, ask):
+    with unidev.trace_transfers() as trace:
+        ask()
+    assert list(trace.gpu_queries) == [name]
+    assert "CpuDevice(id=1)" in trace.gpu_queries[name]
+
+
+def test_listing_all_devices_asks_for_no_gpu():
+    with unidev.trace_transfers() as trace:
+        assert len(jax.devices()) == jax.device_count()
+    assert trace.gpu_queries == {}
+
+
 def test_random_keys_are_used_and_moved():
     key = jax.device_put(jax.random.key(0), HERE)
     assert recorded(lambda: jax.random.normal(key, (2,))) == []

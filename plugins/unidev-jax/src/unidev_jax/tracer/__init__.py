@@ -69,7 +69,12 @@ class JaxTracer(Tracer):
     blind_spots = _BLIND_SPOTS
     loops = frozenset({"fit", "evaluate", "predict"})  # Keras's
     index_operations = Tracer.index_operations | {"flatnonzero", "repeat", "union1d", "setdiff1d"}
-    gpu_queries = MappingProxyType({"jax.default_backend": jax})
+    gpu_queries = MappingProxyType({
+        f"jax.{name}": jax
+        for name in (
+            "default_backend", "device_count", "devices", "local_device_count", "local_devices"
+        )
+    })  # fmt: skip
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)
