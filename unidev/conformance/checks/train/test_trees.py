@@ -1,5 +1,7 @@
 """Trees as models, for frameworks whose users replace what they train: new ones are made.
 
+Optional, as most frameworks have models with an identity alone.
+
 PYTEST_DONT_REWRITE
 """
 
@@ -65,7 +67,7 @@ def _check(
         bench.oracle.check_bytes(x, expected.tobytes(), where)
 
 
-@check(required=True, needs=("models",), over="all_pairs")
+@check(needs=("models",), over="all_pairs")
 def test_placed_anew(bench: Workbench, source: Device, target: Device) -> None:
     """``place`` returns a new tree, all of it on the device, and leaves the old one where it is."""
     tree, where = _tree(bench, source), f"{source} to {target}"
@@ -83,7 +85,7 @@ def test_placed_anew(bench: Workbench, source: Device, target: Device) -> None:
     assert names == ["layer.data", "rest.0"], f"{where}: the names are {names}"
 
 
-@check(required=True, needs=("models",), over="all_pairs")
+@check(needs=("models",), over="all_pairs")
 def test_optimizer_state_placed(bench: Workbench, source: Device, target: Device) -> None:
     """An optimizer's state, a tree itself, is placed along, and shares tensors as before."""
     tree, where = _tree(bench, source), f"{source} to {target}, with a state"
@@ -98,7 +100,7 @@ def test_optimizer_state_placed(bench: Workbench, source: Device, target: Device
     bench.oracle.check_bytes(moments.x, _SECOND.tobytes(), where)
 
 
-@check(required=True, needs=("models",), over="ring")
+@check(needs=("models",), over="ring")
 def test_loaded_anew(bench: Workbench, source: Device, target: Device) -> None:
     """``load_parameters`` returns a new tree with the file's values, and leaves the old one."""
     tree, where = _tree(bench, source), f"saved on {source}, loaded on {target}"
@@ -114,7 +116,7 @@ def test_loaded_anew(bench: Workbench, source: Device, target: Device) -> None:
     _check(bench, other, source, f"{where}, the old tree", values=blank)
 
 
-@check(required=True, needs=("models", "autograd"), over="devices")
+@check(needs=("models", "autograd"), over="devices")
 def test_trained_anew(bench: Workbench, device: Device) -> None:
     """Gradients come in a tree of the same structure, and ``sgd`` returns a new one of it."""
     tree, where = _tree(bench, device), f"on {device}"
