@@ -271,6 +271,26 @@ def test_the_table_in_a_file_is_updated_and_checked(unidev, tmp_path) -> None:
     assert unidev(*check).returncode == 0
 
 
+def test_a_column_of_a_backend_that_is_not_installed_is_kept_with_its_reasons(
+    unidev, tmp_path
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- capabilities -->\n<!-- /capabilities -->\n")
+    name = plugin(tmp_path, load="pass")
+    update = ["info", "--capabilities", "--update", "page.md"]
+    assert unidev(*update, UNIDEV_PLUGINS=name).returncode == 0
+    both = page.read_text()
+    assert "nobody \\| counts (<https://example.org/why>)" in both
+    header = both.splitlines()[1]
+    assert header == "| | numpy | strange |"
+    page.write_text(both.replace(header, "| | strange | zebra |"))  # neither is NumPy's
+    assert unidev("info", "--capabilities", "--check", "page.md").returncode == 1
+    page.write_text(both)
+    for words in (["info", "--capabilities", "--check", "page.md"], update):
+        assert unidev(*words).returncode == 0
+        assert page.read_text() == both
+
+
 def test_a_table_is_not_updated_while_a_backend_is_broken(unidev, tmp_path) -> None:
     page = tmp_path / "page.md"
     page.write_text("<!-- capabilities -->\nold\n<!-- /capabilities -->\n")

@@ -49,7 +49,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--markdown", is_flag=True, help="With --capabilities: as a Markdown table.")
 @click.option(
     "--update", type=_FILE, metavar="FILE",
-    help="With --capabilities: put the table into FILE, between <!-- capabilities --> markers.",
+    help="With --capabilities: put the table into FILE, between <!-- capabilities --> markers; "
+    "columns of backends that are not installed stay.",
 )  # fmt: skip
 @click.option(
     "--check", type=_FILE, metavar="FILE",
@@ -120,7 +121,7 @@ def _print_capabilities(document: dict[str, Any], *, markdown: bool) -> None:
 
 
 def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> int:
-    from unidev.cli.capability_table import MarkersError, to_markdown, update
+    from unidev.cli.capability_table import MarkersError, update
 
     assert path is not None
     if _report_left_out(document):
@@ -128,7 +129,7 @@ def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> 
         say(f"unidev: {path} was not changed.", err=True)
         return 1
     try:
-        was_current = update(path, to_markdown(document), is_check=is_check)
+        was_current = update(path, document, is_check=is_check)
     except MarkersError as error:
         raise click.UsageError(str(error)) from error
     if is_check and not was_current:
