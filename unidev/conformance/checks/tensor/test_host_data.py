@@ -96,6 +96,7 @@ def test_get(bench: Workbench, device: Device) -> None:
         assert type(got["x"]) is np.ndarray, f"{where}: a {type(got['x']).__name__}"
         assert got["x"].tobytes() == expected, f"{where}: other values"
         assert got["x"].dtype.name == case.dtype, f"{where}: dtype {got['x'].dtype}"
+        assert got["x"].flags.writeable, f"{where}: it cannot be written to"
         _overwrite(got["x"])
         bench.oracle.check_bytes(x, expected, f"{where}, once the array was overwritten")
         got["rest"][0][:] = 0
