@@ -1,7 +1,7 @@
 """All tests: ``nox``. One session: ``nox -s torch``. The list: ``nox -l``.
 
 Each framework is tested in an environment of its own, so that a plugin is known to work where no
-other framework is. One more session holds four of them together in one process.
+other framework is. Two more hold several of them together in one process.
 
 While you work: ``nox -s format``, ``nox -s quick -- torch -k copies`` and ``nox -s check -- torch
 copy.zero_d``. These use the environment of the session ``torch``, and make it if there is none.
@@ -19,6 +19,7 @@ import nox
 
 sys.path.append("tools")
 from nox_environments import (
+    BESIDE_JAX,
     CUDA_TORCH,
     EXTRAS,
     FOR_OPERATORS,
@@ -198,6 +199,13 @@ def together(session: nox.Session) -> None:
     session.run("python", "-m", "pip", "check")
     load_once(session, *TOGETHER)
     session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
+
+
+@nox.session(venv_backend=WITH_TORCH)
+def together_jax(session: nox.Session) -> None:
+    """JAX beside PyTorch and PaddlePaddle, in one process."""
+    install(session, *BESIDE_JAX, extras="conformance")
+    session.run(*IN_TWO, "plugins/together_jax", *session.posargs, env=IN_TESTS)
 
 
 @nox.session(venv_backend=WITH_TORCH)

@@ -24,6 +24,8 @@ FRAMEWORKS = {
 }
 TOGETHER = [name for name in FRAMEWORKS if name != "jax"]
 """Those that one environment can hold: JAX needs NumPy 2, and MXNet the one before."""
+BESIDE_JAX = ["jax", "torch", "paddle"]
+"""Those that have NumPy 2 with JAX, and are imported in one process in any order."""
 CUDA_TORCH = "torch==2.14.1"
 """With CUDA, for ``stand_in``: what PyPI has, and no CPU build of this version beside it."""
 FOR_OPERATORS = ["expecttest"]
