@@ -235,10 +235,7 @@ def mxnet(session: nox.Session) -> None:
 @nox.session
 def jax(session: nox.Session) -> None:
     """JAX alone."""
-    install(session, "jax", extras="conformance")
-    check_types(session, "plugins/unidev-jax/src")
-    load_once(session, "jax")
-    session.run(*IN_TWO, "plugins/unidev-jax", *session.posargs, env=IN_TESTS)
+    framework(session, "jax")
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)

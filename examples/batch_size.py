@@ -8,7 +8,7 @@ For each it finds the examples a second, the epochs until an accuracy, and the t
 computing gradients (t1) and exchanging them (t2). The two overlap, so the lecture asks that t1 be
 larger than t2, by about a fifth; else the devices wait for each other. The exchange is of the same
 size whatever the batch, so a larger batch helps, until it takes more epochs to learn as much. All
-is drawn into batch_size.png. The backend is torch, tensorflow, paddle or mxnet; NumPy has no
+is drawn into batch_size.png. The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no
 gradients.
 """
 

@@ -2,9 +2,9 @@
 
     UNIDEV_BACKEND=torch UNIDEV_SIMULATE=2 python examples/logging_the_loss.py
 
-The backend is numpy, torch, tensorflow, paddle or mxnet, and the output is the same. ``--table``
-also prints the complete traces, with the names of the framework's own calls, and the seconds.
-Without a GPU nothing moves, and the program reports that.
+The backend is numpy, torch, tensorflow, paddle, mxnet or jax, and the output is the same.
+``--table`` also prints the complete traces, with the names of the framework's own calls, and the
+seconds. Without a GPU nothing moves, and the program reports that.
 """
 
 import sys

@@ -11,7 +11,7 @@ or by `unidev launch`, which starts the workers, with `--address` on the machine
 
 In each worker, ``net = unidev.DataParallel(net)`` and ``group.shard(data)``, by which it reads its
 own rows of each batch, are what differs from training in one process. The backend is torch,
-tensorflow, paddle or mxnet; NumPy has no gradients.
+tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
 import argparse

@@ -7,7 +7,7 @@ are on one device and its last ones on another:
 
 ``unidev.spread(net, devices)`` is the one line that differs. The devices take turns, so this is for
 nets that one device cannot hold; no gradients are reduced, and the results are those of one device.
-The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients.
+The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
 import statistics

@@ -7,7 +7,7 @@ one device and then on two:
 
 ``net = unidev.DataParallel(net, devices)`` is the one line that differs from training on one
 device. Batch normalisation normalises each device's share by itself, so the weights are not those
-of one device, but as good. The backend is torch, tensorflow, paddle or mxnet; NumPy has no
+of one device, but as good. The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no
 gradients.
 """
 

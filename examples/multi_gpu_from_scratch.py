@@ -7,7 +7,7 @@ first on one device and then on two:
 
 Each device has a replica of the parameters and gets its share of each batch. The gradients are
 averaged over the devices, so the replicas stay equal, and the weights become those of one device.
-The backend is torch, tensorflow, paddle or mxnet; NumPy has no gradients.
+The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
 import argparse

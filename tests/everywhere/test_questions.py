@@ -23,6 +23,8 @@ import unidev
 SHORT = [command for command in commands() if not command.is_full]
 PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu", "resnet", "batch_size"]
 FOUR_DIGITS = 1e-4
+CAN_VECTORISE = ("torch", "tensorflow", "jax")
+"""A Jacobian's rows, in reverse mode."""
 
 
 def found_by(command, backend, folder, count=2):
@@ -58,7 +60,7 @@ def check_jacobian(options, found, said):
         is_timed = run["device"] == "cpu:0"
         ways = [run[name] for name in ("row by row", "summed", "forwards")]
         assert [way["seconds"] is not None for way in ways] == [is_timed] * 3
-        can = found["backend"] in ("torch", "tensorflow")
+        can = found["backend"] in CAN_VECTORISE
         assert ("reason" in run["vectorised"]) != can
     once = "one forward pass for all" if found["backend"] == "torch" else "each repeats the forward"
     assert said.count(f"row by row, 1,200 rows, scaled up from 500; {once}") == 2
@@ -187,7 +189,7 @@ def test_ctrl_c_keeps_the_iterations_that_are_done(backend, tmp_path):
 @pytest.mark.parametrize("backend", FRAMEWORKS)
 def test_ctrl_c_keeps_the_rows_of_the_samples_that_are_done(backend, tmp_path):
     # Three reads of other ways, at most 402, then one sample's rows and a half.
-    can = backend in ("torch", "tensorflow")
+    can = backend in CAN_VECTORISE
     options = ["--batch", "3", "--rows", "1000"]
     found = stopped("jacobian", options, 401 + can + 600, tmp_path, backend)
     (run,) = found["runs"]
