@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_followed: weakref.WeakSet[Any] = weakref.WeakSet()
-"""Layers whose inputs are moved to them already."""
+_followed: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+"""Layers whose inputs are moved to them already, by ``id``: Flax's lists cannot be hashed."""
 
 
 def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None = None) -> T:
@@ -73,8 +73,8 @@ def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None
     goals = [device for device, (a, b) in zip(targets, stages, strict=True) for _ in range(a, b)]
     _place_all(layers, goals, backend)
     for layer in layers:
-        if layer not in _followed:
-            _followed.add(layer)
+        if id(layer) not in _followed:
+            _followed[id(layer)] = layer
             backend.layers.before(layer, _Follow(layer))
     return net
 

@@ -9,6 +9,7 @@ import pytest
 from flax import nnx
 
 import unidev
+from unidev import nn
 
 DEVICES = ["gpu:0", "gpu:1", "gpu:2"]
 
@@ -75,3 +76,16 @@ def test_an_array_is_not_written_to():
     write([x], [unidev.ones(3)])
     with pytest.raises(unidev.UnsupportedOperation, match=r"nnx\.Variable"):
         write([x], [unidev.zeros(3)])
+
+
+def test_a_layer_that_cannot_be_hashed_is_spread_twice_and_follows_its_input():
+    net = unidev.place(nn.sequential(nn.dense(3, 3), nn.residual(nn.dense(3, 3))), "gpu:0")
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(net[1])  # an nnx.List
+    x = unidev.ones((4, 3), device="gpu:0")
+    expected = unidev.to_numpy(net(x)).tolist()
+    for _ in range(2):
+        unidev.spread(net, DEVICES[:2], at=[1])
+    y = net(x)
+    assert str(unidev.device_of(y)) == "gpu:1"
+    assert unidev.to_numpy(y).tolist() == expected
