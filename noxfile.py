@@ -215,6 +215,12 @@ def torch(session: nox.Session) -> None:
 
 
 @nox.session
+def jax(session: nox.Session) -> None:
+    """JAX alone."""
+    framework(session, "jax")
+
+
+@nox.session
 def tensorflow(session: nox.Session) -> None:
     """TensorFlow alone."""
     framework(session, "tensorflow")
@@ -230,12 +236,6 @@ def paddle(session: nox.Session) -> None:
 def mxnet(session: nox.Session) -> None:
     """MXNet alone."""
     framework(session, "mxnet")
-
-
-@nox.session
-def jax(session: nox.Session) -> None:
-    """JAX alone."""
-    framework(session, "jax")
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
