@@ -113,9 +113,11 @@ def softmax_cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     if len(outputs) != 2 or not _fit(_shape(labels), outputs[:1]):
         raise _misfit(logits=logits, labels=labels)
     # Some frameworks accept floats and round them.
-    name = portable_name(labels.dtype, backend_of_tensor(labels))
-    if name is None or DTYPES[name].kind not in "iu":
-        raise InvalidDataError(f"labels must be integers, not {name or labels.dtype}.")
+    backend = backend_of_tensor(labels)
+    if labels.dtype != backend.dtypes["int64"]:  # the usual one, at once: on the hot path
+        name = portable_name(labels.dtype, backend)
+        if name is None or DTYPES[name].kind not in "iu":
+            raise InvalidDataError(f"labels must be integers, not {name or labels.dtype}.")
     return _call("softmax_cross_entropy", {"logits": logits, "labels": labels})
 
 

@@ -24,4 +24,6 @@ class TorchFunctions(Functions):
 
     def softmax_cross_entropy(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """``cross_entropy``, which takes int64 and uint8 alone, and ignores -100 unless told."""
-        return F.cross_entropy(logits, labels.long(), ignore_index=-(2**63))
+        if labels.dtype is not torch.int64:
+            labels = labels.long()
+        return F.cross_entropy(logits, labels, ignore_index=-(2**63))
