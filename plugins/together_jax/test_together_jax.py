@@ -73,22 +73,6 @@ print(json.dumps(shared))
     }  # fmt: skip
 
 
-def test_a_mismatch_over_frameworks_names_them():
-    code = """
-with unidev.use_backend("torch"):
-    x = unidev.ones(3)
-with unidev.use_backend("jax"):
-    y = unidev.ones(3)
-try:
-    unidev.check_same_device(x=x, y=y)
-except unidev.DeviceMismatchError as error:
-    print(json.dumps(str(error)))
-"""
-    message = results(code)
-    assert "x: cpu:0 of torch" in message
-    assert "y: cpu:0 of jax" in message
-
-
 def test_one_seed_gives_the_same_numbers_everywhere():
     code = f"""
 drawn = {{}}

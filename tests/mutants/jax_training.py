@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
-from mutants.mutant import JAX, mutant, replace, replace_value
+from mutants.jax import jax_mutant
+from mutants.mutant import replace, replace_value
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mutants.mutant import Breaks, Mutant
-
-
-def jax_mutant(*caught_by: str, profile: str = "train") -> Callable[[Breaks], Mutant]:
-    """As ``mutant``, of JAX's backend."""
-    return mutant(*caught_by, profile=profile, plugin=JAX)
+training_mutant = partial(jax_mutant, profile="train")
 
 
 # -- gradients -------------------------------------------------------------------------------------
 
 
-@jax_mutant("value_and_grad.called_again")
+@training_mutant("value_and_grad.called_again")
 def a_stale_closure_is_differentiated(backend: Any) -> None:
     """The loss is compiled once for its arguments' shapes: what it encloses is what it was then."""
     import jax
@@ -36,7 +30,7 @@ def a_stale_closure_is_differentiated(backend: Any) -> None:
     replace_value(autograd, "_differentiated", differentiated)
 
 
-@jax_mutant("value_and_grad.across_devices", "value_and_grad.of_any_tree")
+@training_mutant("value_and_grad.across_devices", "value_and_grad.of_any_tree")
 def gradients_are_on_the_default_device(backend: Any) -> None:
     """Gradients from the host, committed to no device: JAX then computes on its first."""
     import jax.numpy as jnp
@@ -46,7 +40,7 @@ def gradients_are_on_the_default_device(backend: Any) -> None:
     replace_value(autograd, "_beside", lambda gradient, x: jnp.asarray(np.asarray(gradient)))
 
 
-@jax_mutant("value_and_grad.zeros_for_what_is_not_reached", "value_and_grad.errors")
+@training_mutant("value_and_grad.zeros_for_what_is_not_reached", "value_and_grad.errors")
 def a_loss_of_nothing_has_zeros_for_gradients(backend: Any) -> None:
     """``jax.grad`` gives zeros where no way leads to the loss: unidev's says so."""
     import jax
@@ -59,7 +53,7 @@ def a_loss_of_nothing_has_zeros_for_gradients(backend: Any) -> None:
     replace_value(autograd, "_differentiated", differentiated)
 
 
-@jax_mutant("gradients.no_grad_records_nothing")
+@training_mutant("gradients.no_grad_records_nothing")
 def no_grad_is_entered_where_it_does_nothing(backend: Any) -> None:
     """A block that does nothing, also inside ``jax.grad``, which records on."""
     from contextlib import nullcontext
@@ -71,7 +65,7 @@ def no_grad_is_entered_where_it_does_nothing(backend: Any) -> None:
         return nullcontext()
 
 
-@jax_mutant("value_and_grad.sgd_is_exact")
+@training_mutant("value_and_grad.sgd_is_exact")
 def new_parameters_are_uncommitted(backend: Any) -> None:
     """``x - lr * gradient`` on the host: the result is on JAX's first device."""
     import jax.numpy as jnp
@@ -85,7 +79,7 @@ def new_parameters_are_uncommitted(backend: Any) -> None:
     replace_value(autograd, "_stepped", stepped)
 
 
-@jax_mutant("value_and_grad.of_a_model")
+@training_mutant("value_and_grad.of_a_model")
 def a_tie_is_lost_while_differentiating(backend: Any) -> None:
     """The model is given as a plain tree, in which a tied kernel is two: one is a constant."""
     import copy
@@ -105,7 +99,7 @@ def a_tie_is_lost_while_differentiating(backend: Any) -> None:
         return copy.copy(model)
 
 
-@jax_mutant("layers.batch_norm")
+@training_mutant("layers.batch_norm")
 def statistics_of_the_copy_are_dropped(backend: Any) -> None:
     """What the loss sets in the copy that is differentiated stays there."""
     from unidev_jax.models.represented import Representation
@@ -116,7 +110,7 @@ def statistics_of_the_copy_are_dropped(backend: Any) -> None:
 # -- models ----------------------------------------------------------------------------------------
 
 
-@jax_mutant("placing.ties_stay", "placing.parameter_objects_stay")
+@training_mutant("placing.ties_stay", "placing.parameter_objects_stay")
 def a_tie_is_lost_on_the_way(backend: Any) -> None:
     """Each place gets a variable of its own: ``jax.device_put`` of a module, a plain tree."""
     import jax
@@ -133,7 +127,7 @@ def a_tie_is_lost_on_the_way(backend: Any) -> None:
         return optimizer
 
 
-@jax_mutant("placing.everything_arrives", "models.tensors_are_all_there")
+@training_mutant("placing.everything_arrives", "models.tensors_are_all_there")
 def arrays_outside_of_variables_stay(backend: Any) -> None:
     """Only variables count: an attribute that is an array is found by nobody."""
     from unidev_jax.models import modules
@@ -146,7 +140,7 @@ def arrays_outside_of_variables_stay(backend: Any) -> None:
     replace_value(modules, "walk", walk)
 
 
-@jax_mutant("placing.everything_arrives")
+@training_mutant("placing.everything_arrives")
 def a_parameter_is_put_without_being_copied(backend: Any) -> None:
     """``device_put`` of what is on the host already: the new array is the old one's memory."""
     import jax
@@ -159,7 +153,7 @@ def a_parameter_is_put_without_being_copied(backend: Any) -> None:
         return [replaced(part, lambda x: jax.device_put(x, host))]
 
 
-@jax_mutant("placing.optimizer_state_moves")
+@training_mutant("placing.optimizer_state_moves")
 def the_optimizer_stays_behind(backend: Any) -> None:
     """The state of an ``nnx.Optimizer`` is arrays of its own, which nothing moves along."""
     from unidev_jax.models.modules import JaxModels
@@ -171,7 +165,7 @@ def the_optimizer_stays_behind(backend: Any) -> None:
         return exact(self, model, None)
 
 
-@jax_mutant("placing.any_model", "checkpoints.any_dtype_and_size")
+@training_mutant("placing.any_model", "checkpoints.any_dtype_and_size")
 def sixty_four_bits_are_lost_in_models(backend: Any) -> None:
     """JAX's own copies, which have 32 bits where its 64 are not enabled."""
     import jax
@@ -198,7 +192,7 @@ def sixty_four_bits_are_lost_in_models(backend: Any) -> None:
 # -- checkpoints and layers ------------------------------------------------------------------------
 
 
-@jax_mutant("checkpoints.loads_to_a_device", "checkpoints.round_trip")
+@training_mutant("checkpoints.loads_to_a_device", "checkpoints.round_trip")
 def loaded_parameters_are_uncommitted(backend: Any) -> None:
     """``jnp.asarray`` of what was read: on JAX's first device, wherever the model is."""
     import jax.numpy as jnp
@@ -210,7 +204,7 @@ def loaded_parameters_are_uncommitted(backend: Any) -> None:
         x.set_raw_value(jnp.asarray(np.array(values)))
 
 
-@jax_mutant("checkpoints.ties_are_stored_once")
+@training_mutant("checkpoints.ties_are_stored_once")
 def a_tied_parameter_has_one_name(backend: Any) -> None:
     """``nnx.state`` lists a shared variable once, at the first of its places."""
     from unidev_jax.models.modules import JaxModels
@@ -226,7 +220,7 @@ def a_tied_parameter_has_one_name(backend: Any) -> None:
         return found
 
 
-@jax_mutant("checkpoints.portable_names_and_layouts")
+@training_mutant("checkpoints.portable_names_and_layouts")
 def kernels_are_stored_inputs_first(backend: Any) -> None:
     """The layout of ``nnx.Linear``: a kernel is ``(inputs, outputs)``."""
     from unidev_jax.models.modules import JaxModels
@@ -243,7 +237,7 @@ def kernels_are_stored_inputs_first(backend: Any) -> None:
         }
 
 
-@jax_mutant("checkpoints.optimizer_state")
+@training_mutant("checkpoints.optimizer_state")
 def steps_are_counted_from_zero(backend: Any) -> None:
     """The step of an ``nnx.Optimizer`` is not part of its stored state."""
     from unidev_jax.models import optimizers

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from unidev.contract import Array, BackendSpec, Children, Device
 
 _FILLED_ON_HOST_BYTES = 4096
-_FILLED_ON_CPU_BYTES = 1 << 20
 """To fill an array, JAX compiles a program for each shape, in the time of copying 1 GB or so."""
+_FILLED_ON_CPU_BYTES = 1 << 20
+"""The same for devices whose memory is the host's."""
 
 
 class JaxBackend(Backend):
