@@ -14,7 +14,7 @@ from unidev_jax import devices
 from unidev_jax.memory import gpu_memory
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 
 @pytest.mark.parametrize(

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from fresh_programs import python
 
 os.environ["UNIDEV_SIMULATE"] = "4"
 os.environ["UNIDEV_BACKEND"] = "mxnet"
 
 import unidev
 
+__all__ = ["python"]  # for every test here
+
 unidev.active_backend()  # imports MXNet as the plugin does, before test files name it
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    Python = Callable[..., subprocess.CompletedProcess[str]]
+    from collections.abc import Iterator
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -36,20 +35,3 @@ def clean_library() -> Iterator[None]:
 
     with clean():
         yield
-
-
-@pytest.fixture
-def python() -> Python:
-    """Runs a program in a new interpreter, with warnings as errors."""
-
-    def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-c", program],
-            env={**os.environ, "UNIDEV_SIMULATE": "0", **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    return run

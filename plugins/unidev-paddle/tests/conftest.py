@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import textwrap
-from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from warm_programs import run_fresh
 
 os.environ["UNIDEV_SIMULATE"] = "3"
 
 import unidev
 
 unidev.set_backend("paddle")
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from fresh_programs import Python
 
 
 def pytest_configure() -> None:
@@ -24,21 +29,16 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
 @pytest.fixture
-def run_python() -> Run:
+def run_python() -> Python:
     """Run a program in a process of its own; keywords are environment variables (None: unset)."""
 
     def run(program: str, **variables: str | None) -> subprocess.CompletedProcess[str]:
         environment = {**os.environ, "UNIDEV_BACKEND": "paddle", **variables}
-        return subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
-            env={name: value for name, value in environment.items() if value is not None},
-            capture_output=True,
-            text=True,
-            timeout=300,
+        return run_fresh(
+            ("-W", "ignore", "-c", textwrap.dedent(program)),
+            environment={name: x for name, x in environment.items() if x is not None},
+            folder=Path.cwd(),
         )
 
     return run

@@ -4,56 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from warm_programs import SUITE, run_program
+from fresh_programs import Python, python, warm_python
 
 os.environ["UNIDEV_SIMULATE"] = "4"
 os.environ["UNIDEV_BACKEND"] = "tensorflow"
 
 import unidev
 
+__all__ = ["python", "warm_python"]  # for every test here
+
 unidev.active_backend()  # before a test file's first tensor starts TensorFlow's runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    Python = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def with_tensorflow(tmp_path: Path) -> Python:
-    """Runs a program in a process that has imported TensorFlow, and no more; else as ``python``."""
-
-    def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        words = ["-W", "error", "-c", program]
-        own = {**os.environ, "UNIDEV_SIMULATE": "0", **environment}
-        return run_program(
-            words, backend="tensorflow", also=SUITE, environment=own, folder=tmp_path
-        )
-
-    return run
-
-
-@pytest.fixture
-def python() -> Python:
-    """Runs a program in a new interpreter, with warnings as errors; simulates nothing by itself."""
-
-    def run(program: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-W", "error", "-c", program],
-            env={**os.environ, "UNIDEV_SIMULATE": "0", **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    return run
 
 
 @pytest.fixture(scope="session")
@@ -77,11 +45,11 @@ def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def on_stand_in(accelerator: Path, with_tensorflow: Python) -> Callable[..., str]:
+def on_stand_in(accelerator: Path, warm_python: Python) -> Callable[..., str]:
     """Runs a program in a process that has GPUs: the stand-in's; returns what it prints."""
 
     def run(program: str, **environment: str) -> str:
-        done = with_tensorflow(
+        done = warm_python(
             _LOADED + textwrap.dedent(program),
             TF_PLUGGABLE_DEVICE_LIBRARY_PATH=str(accelerator),
             **environment,

@@ -11,7 +11,7 @@ from engine_checks import after_a_death, check_engine, check_run, check_two_host
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Python
+    from fresh_programs import Python
 
 
 def test_three_workers_get_the_exact_result(tmp_path: Path) -> None:

@@ -69,8 +69,8 @@ def test_a_dataset_of_another_length_than_it_says_is_read_to_its_end() -> None:
             list(unidev.prefetch(wrong, "gpu:0"))
 
 
-def test_a_dataset_may_be_the_first_that_unidev_sees_of_tensorflow(with_tensorflow) -> None:
-    done = with_tensorflow(
+def test_a_dataset_may_be_the_first_that_unidev_sees_of_tensorflow(warm_python) -> None:
+    done = warm_python(
         """if True:
         import tensorflow as tf, unidev
         from unidev.registry.loading import loaded_backends

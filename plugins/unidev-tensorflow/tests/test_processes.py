@@ -25,8 +25,8 @@ def test_loading_prints_nothing_to_stdout_and_changes_no_variable_of_its_own(pyt
     assert result(done) is True
 
 
-def test_looking_starts_no_runtime(with_tensorflow):
-    done = with_tensorflow(
+def test_looking_starts_no_runtime(warm_python):
+    done = warm_python(
         "import unidev, json, tensorflow as tf\n"
         "unidev.set_backend('tensorflow')\n"
         "found = [str(d) for d in unidev.list_devices()]\n"
@@ -45,8 +45,8 @@ def test_looking_starts_no_runtime(with_tensorflow):
     assert result(done) == ["cpu:0", expected, "/job:localhost/replica:0/task:0/device:CPU:2"]
 
 
-def test_simulating_after_the_runtime_has_started_says_what_to_do(with_tensorflow):
-    done = with_tensorflow(
+def test_simulating_after_the_runtime_has_started_says_what_to_do(warm_python):
+    done = warm_python(
         "import tensorflow as tf; tf.ones(3)\nimport unidev\nunidev.set_backend('tensorflow')",
         UNIDEV_SIMULATE="2",
     )
@@ -54,7 +54,7 @@ def test_simulating_after_the_runtime_has_started_says_what_to_do(with_tensorflo
     assert "SimulationError: too late for 2 simulated GPUs" in done.stderr
 
 
-def test_simulating_over_a_split_of_the_programs_own_says_what_to_do(with_tensorflow):
+def test_simulating_over_a_split_of_the_programs_own_says_what_to_do(warm_python):
     program = (
         "import tensorflow as tf\n"
         "cpu = tf.config.list_physical_devices('CPU')[0]\n"
@@ -62,15 +62,15 @@ def test_simulating_over_a_split_of_the_programs_own_says_what_to_do(with_tensor
         "tf.config.set_logical_device_configuration(cpu, split)\n"
         "import unidev\nunidev.set_backend('tensorflow'); print(unidev.num_gpus())"
     )
-    fitting = with_tensorflow(program, UNIDEV_SIMULATE="2")
+    fitting = warm_python(program, UNIDEV_SIMULATE="2")
     assert fitting.stdout.strip() == "2", fitting.stderr[-2000:]
-    done = with_tensorflow(program, UNIDEV_SIMULATE="3")
+    done = warm_python(program, UNIDEV_SIMULATE="3")
     assert done.returncode == 1
     assert "this program has configured 3" in done.stderr
 
 
-def test_sixty_four_devices_work(with_tensorflow):
-    done = with_tensorflow(
+def test_sixty_four_devices_work(warm_python):
+    done = warm_python(
         "import unidev, json\nunidev.set_backend('tensorflow')\n"
         "x = unidev.ones(3, device='gpu:63')\n"
         "print(json.dumps([unidev.num_gpus(), str(unidev.device_of(x))]))",
@@ -79,8 +79,8 @@ def test_sixty_four_devices_work(with_tensorflow):
     assert result(done) == [64, "gpu:63"]
 
 
-def test_without_devices_a_gpu_is_an_error_and_try_gpu_falls_back(with_tensorflow):
-    done = with_tensorflow(
+def test_without_devices_a_gpu_is_an_error_and_try_gpu_falls_back(warm_python):
+    done = warm_python(
         "import unidev, json\nunidev.set_backend('tensorflow')\n"
         "try:\n    unidev.copy_to(unidev.ones(3), '/GPU:0')\n"
         "except unidev.DeviceNotFoundError as error:\n    message = str(error)\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 PROGRAM = """
 import warnings

@@ -17,7 +17,7 @@ from unidev_torch.simulator import TorchSimulator
 from unidev_torch.simulator.building import InstalledTorch
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 CUDA = {"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_AS": "cuda"}
 PROGRAM = """\

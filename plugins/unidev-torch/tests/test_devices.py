@@ -12,7 +12,7 @@ import unidev
 from unidev_torch import tensors
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 
 def test_every_spelling_of_torch_means_one_device() -> None:

@@ -16,7 +16,7 @@ from unidev.registry.loading import load_backend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Python
+    from fresh_programs import Python
 
 NUMPY_DTYPES = [name for name in load_backend("torch").dtypes if name != "bfloat16"]
 
@@ -196,7 +196,7 @@ def test_each_side_keeps_the_memory() -> None:
         assert float(x.sum()) == 3000, len(others)
 
 
-def test_the_first_call_loads_the_other_framework(with_torch: Python) -> None:
+def test_the_first_call_loads_the_other_framework(warm_python: Python) -> None:
     program = """
 import sys
 import numpy, unidev
@@ -205,7 +205,7 @@ y = unidev.convert(x, "torch")
 assert type(y) is sys.modules["torch"].Tensor
 assert y.data_ptr() == x.ctypes.data
 """
-    done = with_torch(program)
+    done = warm_python(program)
     assert done.returncode == 0, done.stderr
 
 

@@ -8,7 +8,7 @@ import unidev_torch
 from unidev.contract.backend_spec import BackendSpec
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 
 def test_the_spec_is_for_torch() -> None:

@@ -9,7 +9,7 @@ import pytest
 from unidev_torch.simulator.building import installed_torch
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 PROGRAM = """
 import copy

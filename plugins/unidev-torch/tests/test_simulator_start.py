@@ -16,14 +16,14 @@ from unidev_torch.simulator import building
 from unidev_torch.simulator.building import InstalledTorch
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 COUNT = "import unidev; print(len(unidev.try_all_gpus()), unidev.try_all_gpus()[-1].native)"
 
 
 @pytest.mark.parametrize("count", [1, 3, 64])
-def test_any_number_of_devices_can_be_had(with_torch: Python, count: int) -> None:
-    done = with_torch(COUNT, UNIDEV_SIMULATE=str(count))
+def test_any_number_of_devices_can_be_had(warm_python: Python, count: int) -> None:
+    done = warm_python(COUNT, UNIDEV_SIMULATE=str(count))
     assert (done.stdout, done.stderr) == (f"{count} sim:{count - 1}\n", "")
 
 
@@ -53,8 +53,8 @@ def test_a_program_runs_out_of_the_memory_that_the_command_line_gives(tmp_path: 
     assert "torch.OutOfMemoryError: out of memory: tried to allocate 4.00 MiB." in done.stderr
 
 
-def test_after_a_backward_pass_it_is_too_late(with_torch: Python) -> None:
-    done = with_torch(
+def test_after_a_backward_pass_it_is_too_late(warm_python: Python) -> None:
+    done = warm_python(
         "import torch, unidev\n"
         "torch.ones(1, requires_grad=True).sum().backward()\n"
         "unidev.simulate(2)\n"
@@ -68,9 +68,9 @@ def test_after_a_backward_pass_it_is_too_late(with_torch: Python) -> None:
 
 
 def test_computing_without_a_backward_pass_does_not_make_it_too_late(
-    with_torch: Python,
+    warm_python: Python,
 ) -> None:
-    done = with_torch(
+    done = warm_python(
         "import torch, unidev\n"
         "(torch.ones(3, requires_grad=True) * 2).sum()\n"
         "unidev.simulate(2)\n"
@@ -82,11 +82,11 @@ def test_computing_without_a_backward_pass_does_not_make_it_too_late(
 
 
 def test_a_process_that_ends_right_after_a_backward_pass_ends_well(
-    with_torch: Python,
+    warm_python: Python,
 ) -> None:
     # One in eight was killed by autograd's threads, which still wanted Python's lock.
     for _ in range(6):
-        done = with_torch(
+        done = warm_python(
             "import torch, unidev\n"
             "x = torch.ones(3, device=unidev.gpu(1).native, requires_grad=True)\n"
             "x.sum().backward()\n",
@@ -95,8 +95,8 @@ def test_a_process_that_ends_right_after_a_backward_pass_ends_well(
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_forked_child_computes_and_ends_well(with_torch: Python) -> None:
-    done = with_torch(
+def test_a_forked_child_computes_and_ends_well(warm_python: Python) -> None:
+    done = warm_python(
         "import os, sys, torch, unidev\n"
         "x = torch.ones(3, device=unidev.gpu(1).native)\n"
         "if os.fork() == 0:\n"
@@ -125,8 +125,8 @@ def test_threads_that_wait_do_not_spin(python: Python, given: dict[str, str], sp
     assert done.stdout == f"{set(given) or set()}\n"
 
 
-def test_another_privateuse1_backend_is_not_pushed_out(with_torch: Python) -> None:
-    done = with_torch(
+def test_another_privateuse1_backend_is_not_pushed_out(warm_python: Python) -> None:
+    done = warm_python(
         "import torch, unidev\n"
         "from torch.utils.backend_registration import rename_privateuse1_backend\n"
         "rename_privateuse1_backend('npu')\n"

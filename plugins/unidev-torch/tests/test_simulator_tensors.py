@@ -12,7 +12,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Python
+    from fresh_programs import Python
 
 SIM = torch.device("sim:1")
 SAME = "Expected all tensors to be on the same device"
@@ -216,9 +216,9 @@ def test_integers_are_counted_into_bins_as_on_cuda(dtype: torch.dtype) -> None:
         assert found.tolist() == torch.histc(values.double(), bins, low, high).tolist()
 
 
-def test_zeros_without_memory_are_read_as_zeros(with_torch: Python) -> None:
+def test_zeros_without_memory_are_read_as_zeros(warm_python: Python) -> None:
     # Forward mode has them for gradients of zero; reading address 0 ended the process.
-    done = with_torch(
+    done = warm_python(
         "import torch, unidev\n"
         "device, = (gpu.native for gpu in unidev.try_all_gpus())\n"
         "zero, x = torch._efficientzerotensor(3, device=device), torch.ones(3, device=device)\n"

@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 import unidev
 
 if TYPE_CHECKING:
-    from conftest import Python
+    from fresh_programs import Python
 
 DEVICES = ("cpu", "gpu:1")
 
