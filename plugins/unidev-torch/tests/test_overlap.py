@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import subprocess
@@ -17,15 +18,44 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def found(name: str, *arguments: Any, workers: int = 2, gpus: int = 0) -> list[Any]:
-    """The results of a function of ``overlapping``, in several buckets.
+IN_ONE_RUN: dict[tuple[int, int], list[tuple[str, ...]]] = {
+    (2, 0): [
+        *(
+            ("beside_the_end", kind, reduction)
+            for kind in ("half", "tied", "unused", "normed", "integer_buffer")
+            for reduction in ("mean", "sum")
+        ),
+        *(("beside_the_end", kind, "mean") for kind in ("penalised", "recomputed", "narrow")),
+        *(("narrow_error", dtype) for dtype in ("float16", "bfloat16")),
+        ("raising_in_backward",), ("all_raising_in_backward",), ("exchanging_in_backward",),
+        ("freezing",), ("another_loss",), ("traced",),
+    ],
+    (2, 1): [("beside_the_end", "plain", reduction) for reduction in ("mean", "sum")],
+    (3, 0): [("beside_the_end", "half", "mean")],
+    (4, 0): [("narrow_error", dtype) for dtype in ("float16", "bfloat16")],
+}  # fmt: skip
+"""By the number of workers and of the GPUs of each: what leaves its workers able to go on.
+
+Starting workers takes longer than what they do, so those of one run do all of it.
+"""
+
+
+def run(function: Any, *arguments: Any, workers: int = 2, gpus: int = 0) -> list[Any]:
+    """What each worker returns.
 
     On CPUs, backward runs in the caller's thread, which may call ``unidev.group()``.
     """
-    return unidev.run(
-        overlapping.in_small_buckets, name, *arguments,
-        workers=workers, gpus_per_worker=gpus, backend="torch",
-    )  # fmt: skip
+    return unidev.run(function, *arguments, workers=workers, gpus_per_worker=gpus, backend="torch")
+
+
+@functools.cache
+def _in_one_run(workers: int, gpus: int) -> list[dict[tuple[str, ...], Any]]:
+    return run(overlapping.one_by_one, IN_ONE_RUN[workers, gpus], workers=workers, gpus=gpus)
+
+
+def found(*call: str, workers: int = 2, gpus: int = 0) -> list[Any]:
+    """The results of a function of ``overlapping``, in several buckets, by worker."""
+    return [own[call] for own in _in_one_run(workers, gpus)]
 
 
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
@@ -87,13 +117,13 @@ def test_all_may_raise_and_go_on() -> None:
 
 def test_a_worker_that_is_to_end_takes_part_no_more() -> None:
     with pytest.raises(unidev.WorkerFailedError) as caught:
-        found("interrupted_in_backward")
+        run(overlapping.in_small_buckets, "interrupted_in_backward")
     assert caught.value.rank == 1
     assert "cannot exchange any more: KeyboardInterrupt left a step" in str(caught.value)
 
 
 def test_a_worker_that_was_interrupted_at_the_end_is_named() -> None:
-    for rank, heard in enumerate(found("interrupted_at_the_end")):
+    for rank, heard in enumerate(run(overlapping.in_small_buckets, "interrupted_at_the_end")):
         assert heard == (
             f"worker {rank} cannot exchange any more: KeyboardInterrupt left a step in the middle "
             "of its exchange."
@@ -102,7 +132,7 @@ def test_a_worker_that_was_interrupted_at_the_end_is_named() -> None:
 
 def test_a_kill_in_the_middle_names_the_worker() -> None:
     with pytest.raises(unidev.WorkerFailedError) as caught:
-        found("killed_in_backward")
+        run(overlapping.in_small_buckets, "killed_in_backward")
     assert (caught.value.rank, caught.value.signal) == (1, "SIGKILL")
 
 
@@ -114,7 +144,7 @@ def test_collectives_in_backward_come_first() -> None:
 
 def test_a_collective_that_was_not_there_in_the_first_step_is_refused() -> None:
     with pytest.raises(unidev.WorkerFailedError, match="a collective in the middle of backward"):
-        found("exchanging_later")
+        run(overlapping.in_small_buckets, "exchanging_later")
 
 
 def test_memory_is_kept_for_the_gradients_of_the_last_structure_alone() -> None:
