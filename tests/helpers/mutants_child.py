@@ -10,18 +10,24 @@ broken, one of them would fail. Each line that goes out is the name of one that 
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from conformance_children import arguments
 from mutants import MUTANTS, SOUND
 from mutants.mutant import restore
+from mutants_in_workers import Results, is_of_workers, put_results, results_of
 
 from unidev.conformance.running.child import Order
 from unidev.registry import loading
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def judge(backend: str, only: tuple[str, ...], profile: str, folder: Path) -> None:
@@ -37,10 +43,30 @@ def judge(backend: str, only: tuple[str, ...], profile: str, folder: Path) -> No
 def judge_mutant(backend: str, name: str, folder: Path) -> None:
     """Break the backend, judge it, and undo that."""
     mutant = MUTANTS.get(name) or SOUND[name]
-    mutant.breaks(type(loading.load_backend(backend)))
+    if name in MUTANTS and is_of_workers(name):
+        put_results(in_workers(backend), name)
+    else:
+        mutant.breaks(type(loading.load_backend(backend)))
     try:
         judge(backend, mutant.caught_by, mutant.profile, folder)
     finally:
+        restore()
+
+
+@functools.cache
+def in_workers(backend: str) -> list[dict[str, Results]]:
+    """What the mutants of this backend's workers, all of them, come to there."""
+    plugin = type(loading.load_backend(backend)).__module__.partition(".")[0]
+    names = [name for name, each in MUTANTS.items() if each.plugin == plugin]
+    return results_of([name for name in names if is_of_workers(name)], backend)
+
+
+def judge_sound(backend: str, named: Mapping[str, set[str]], folder: Path) -> None:
+    """Judge the backend itself, by profile; what workers do has been found out after the last."""
+    for profile, checks in named.items():
+        if any(check.startswith("workers.") for check in checks):
+            put_results(in_workers(backend), "")
+        judge(backend, tuple(checks), profile, folder / profile)
         restore()
 
 
@@ -52,8 +78,7 @@ def main(backend: str) -> None:
     for line in sys.stdin:
         folder, name = json.loads(line)
         if name == "sound":
-            for profile, checks in named.items():
-                judge(backend, tuple(checks), profile, Path(folder) / profile)
+            judge_sound(backend, named, Path(folder))
         else:
             judge_mutant(backend, name, Path(folder))
             if name in MUTANTS:
