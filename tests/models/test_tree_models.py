@@ -166,13 +166,6 @@ def test_a_state_of_another_framework_is_refused() -> None:
         unidev.place(net(), "gpu", optimizer=[np.ones(1)])
 
 
-def test_a_framework_of_trees_alone_refuses_a_model_with_an_identity() -> None:
-    models = TreeModels(load_backend("toy"))
-    for method in (models.parameters, models.tensors, models.stored):
-        with pytest.raises(unidev.UnsupportedOperation, match="the toy backend has no class of m"):
-            method(object())
-
-
 def test_the_bits_of_bfloat16_are_read_and_written_by_what_the_host_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

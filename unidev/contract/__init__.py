@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         without_rows,
     )
     from unidev.contract.memory import Extent, Memory, PeakCounter
-    from unidev.contract.models import Models, Stored, TreeModels, check_state, found_in
+    from unidev.contract.models import AnyModels, Models, Stored, TreeModels, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
 
     __all__ = [
         "CONTRACT_VERSION",
+        "AnyModels",
         "Arrangement",
         "Array",
         "Autograd",
@@ -157,7 +158,7 @@ _NAMES = {
     "contract.layers": "Functions Layers Moments",
     "contract.loading": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
-    "contract.models": "Models Stored TreeModels check_state found_in",
+    "contract.models": "AnyModels Models Stored TreeModels check_state found_in",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
 from unidev.contract.optional import optional
-from unidev.errors import CheckpointError, UnsupportedOperation
+from unidev.errors import CheckpointError
 from unidev.support.interrupts import held_interrupts
 
 if TYPE_CHECKING:
@@ -32,17 +32,16 @@ class Stored(NamedTuple):
     """``transpose(tensor, axes)`` has the layout of the file; None: the tensor has it already."""
 
 
-class Models(ABC):
-    """A framework's models: their tensors, and how to move, read and write them.
+class AnyModels:
+    """What unidev needs for models of either kind: those with an identity, and trees.
 
-    unidev has checked the arguments: a model is an instance of the backend's ``model_types`` (or a
-    container, if ``takes_containers``), and a device is the backend's own and available.
+    A backend has one of the two classes below.
     """
 
     takes_containers = False
     """Whether nested containers of tensors are models, too, which change in place.
 
-    The methods of this part then take them.
+    The methods of ``Models`` then take them.
     """
     rebuilds_containers = False
     """Whether nested containers of tensors are models, too, of which unidev makes new ones.
@@ -55,6 +54,69 @@ class Models(ABC):
 
     def __init__(self, backend: Backend) -> None:
         self.backend = backend
+
+    # -- checkpoints -------------------------------------------------------------------------------
+
+    def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
+        """Each name of a checkpoint by what it would be without the framework's wrappers.
+
+        A file of a wrapped model then fits the bare one, and the other way round: PyTorch's
+        ``module.`` and ``_orig_mod.``. Without such wrappers, the names themselves.
+        """
+        return {name: name for name in names}
+
+    def read(self, x: Tensor) -> Array:
+        """The values of ``x`` as a NumPy array on the host; bfloat16 as its bits, in uint16.
+
+        By ``to_numpy``, which gives bfloat16 or, where the host has none, float32. To save faster,
+        it may share the memory of ``x`` and have any strides: the caller reads it before anything
+        changes ``x``, does not write to it, and copies what it keeps.
+        """
+        values = self.backend.to_numpy(x)
+        if portable_name(x.dtype, self.backend) != "bfloat16":
+            return values
+        if values.dtype.itemsize == 2:
+            return values.view("uint16")
+        return (values.view("uint32") >> 16).astype("uint16")
+
+    # -- optimizers --------------------------------------------------------------------------------
+
+    optimizer_state: Callable[[Any], Mapping[str, Array]] = optional(
+        "checkpoints with an optimizer's state",
+        "the backend does not read the state of optimizers",
+        operation="saving an optimizer",
+    )
+    """``optimizer_state(optimizer)``: what it needs to go on as if it had not been interrupted.
+
+    Its state (step counters, moments), and the settings that the framework's own saved state of an
+    optimizer has, such as the learning rate: arrays in new memory on the host, numbers as 0-d
+    arrays, bfloat16 as float32. Names begin with the optimizer's class, count its parameters by
+    position, and are the same each time such an optimizer is made for such a model.
+
+    Raises:
+        UnsupportedOperation: some of its state cannot be saved; names it.
+    """
+
+    load_optimizer_state: Callable[[Model, Any, Mapping[str, Array]], None] = optional(
+        "loading an optimizer's state",
+        "the backend does not write the state of optimizers",
+        operation="loading an optimizer",
+    )
+    """``load_optimizer_state(model, optimizer, state)``: the inverse of ``optimizer_state``.
+
+    The optimizer may be new, or have made steps; its model is loaded already, on any device.
+
+    Raises:
+        CheckpointError: ``state`` is that of another optimizer; the optimizer is unchanged.
+    """
+
+
+class Models(AnyModels, ABC):
+    """A framework's models: their tensors, and how to move, read and write them.
+
+    unidev has checked the arguments: a model is an instance of the backend's ``model_types`` (or a
+    container, if ``takes_containers``), and a device is the backend's own and available.
+    """
 
     # -- the tensors of a model --------------------------------------------------------------------
 
@@ -191,7 +253,7 @@ class Models(ABC):
         """
         return ()
 
-    def adapt(self, model: Model, device: Device) -> None:  # noqa: B027
+    def adapt(self, model: Model, device: Device) -> None:
         """Let ``model``, a replica on ``device`` for now, find there what is not in ``parts``.
 
         A PyTorch Lightning module, for example, remembers its device. Must change nothing but what
@@ -241,22 +303,6 @@ class Models(ABC):
         ``running_var``, prefixed with the position in ``sequential``: ``0.weight``.
         """
 
-    def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
-        """Each name of a checkpoint by what it would be without the framework's wrappers.
-
-        A file of a wrapped model then fits the bare one, and the other way round: PyTorch's
-        ``module.`` and ``_orig_mod.``. Without such wrappers, the names themselves.
-        """
-        return {name: name for name in names}
-
-    def read(self, x: Tensor) -> Array:
-        """The values of ``x`` as a NumPy array on the host; bfloat16 as its bits, in uint16.
-
-        To save faster, it may share the memory of ``x`` and have any strides: the caller reads it
-        before anything changes ``x``, does not write to it, and copies what it keeps.
-        """
-        return self.backend.to_numpy(x)
-
     @abstractmethod
     def write(self, x: Tensor, values: Array) -> None:
         """Write ``values``, in the form that ``read`` returns, to ``x`` on its device.
@@ -266,67 +312,14 @@ class Models(ABC):
         of ``x`` and any strides, and may be freed once this returns.
         """
 
-    # -- optimizers --------------------------------------------------------------------------------
 
-    optimizer_state: Callable[[Any], Mapping[str, Array]] = optional(
-        "checkpoints with an optimizer's state",
-        "the backend does not read the state of optimizers",
-        operation="saving an optimizer",
-    )
-    """``optimizer_state(optimizer)``: what it needs to go on as if it had not been interrupted.
-
-    Its state (step counters, moments), and the settings that the framework's own saved state of an
-    optimizer has, such as the learning rate: arrays in new memory on the host, numbers as 0-d
-    arrays, bfloat16 as float32. Names begin with the optimizer's class, count its parameters by
-    position, and are the same each time such an optimizer is made for such a model.
-
-    Raises:
-        UnsupportedOperation: some of its state cannot be saved; names it.
-    """
-
-    load_optimizer_state: Callable[[Model, Any, Mapping[str, Array]], None] = optional(
-        "loading an optimizer's state",
-        "the backend does not write the state of optimizers",
-        operation="loading an optimizer",
-    )
-    """``load_optimizer_state(model, optimizer, state)``: the inverse of ``optimizer_state``.
-
-    The optimizer may be new, or have made steps; its model is loaded already, on any device.
-
-    Raises:
-        CheckpointError: ``state`` is that of another optimizer; the optimizer is unchanged.
-    """
-
-
-def _refused(models: Models, *_: object) -> Any:
-    raise UnsupportedOperation(
-        "a model that is no tree", f"the {models.backend.name} backend has no class of models"
-    )
-
-
-_no_model: Any = _refused
-"""In place of any method of ``Models``."""
-
-
-class TreeModels(Models):
+class TreeModels(AnyModels):
     """For a framework without classes of models: its models are trees, and unidev does the rest.
 
     ``models = part("unidev.contract:TreeModels")``.
     """
 
     rebuilds_containers = True
-
-    def read(self, x: Tensor) -> Array:
-        """By ``to_numpy``, which gives bfloat16 or, where the host has none, float32."""
-        values = self.backend.to_numpy(x)
-        if portable_name(x.dtype, self.backend) != "bfloat16":
-            return values
-        if values.dtype.itemsize == 2:
-            return values.view("uint16")
-        return (values.view("uint32") >> 16).astype("uint16")
-
-    # unidev calls them for models with an identity alone, of which there are none here.
-    parameters = trainable = tensors = parts = twin = swap = stored = write = _no_model
 
 
 def check_state(

@@ -12,12 +12,13 @@ from unidev.errors import (
     NotATensorError,
     UnidevError,
     UnsupportedDtypeError,
+    UnsupportedOperation,
 )
 from unidev.registry.loading import backend_of_type
 from unidev.registry.selection import active_backend
 from unidev.support.arguments import real_number
 from unidev.support.wording import kind_of, shown
-from unidev.tensors.checks import check_memory, has_device
+from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import named_tensors, replace_tensors, tensors_of
 
@@ -310,32 +311,30 @@ def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -
 
 
 def _check_pairs(backend: Backend, xs: list[Any], gradients: list[Any]) -> None:
-    device_of = backend.device_of
     for x, gradient in zip(xs, gradients, strict=True):
         if backend_of_type(type(gradient)) is not backend:
             raise NotATensorError(f"a gradient must be a tensor, not {kind_of(gradient)}.")
         # First: MXNet ends the process when such a tensor is asked anything.
         backend.check_memory(x)
         backend.check_memory(gradient)
-        is_traced = backend.traced(x) or backend.traced(gradient)
-        if is_traced and not (_is_known(x) and _is_known(gradient)):
-            continue  # the framework compares them when the compiled function runs
-        if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
-            raise InvalidDataError(
-                f"a parameter has shape {shape_of(x)}, but its gradient {shape_of(gradient)}."
-            )
-        if is_traced and not (has_device(x, backend) and has_device(gradient, backend)):
-            continue
-        if device_of(x) is not device_of(gradient):
-            raise InvalidDataError(
-                f"a parameter is on {device_of(x)}, but its gradient on {device_of(gradient)}."
-            )
+        try:
+            difference = _difference(x, gradient, backend)
+        except (InvalidDataError, UnsupportedOperation):
+            if backend.traced(x) or backend.traced(gradient):
+                continue  # the framework compares them when the compiled function runs
+            raise
+        if difference:
+            raise InvalidDataError(f"a parameter {difference}.")
 
 
-def _is_known(x: Any) -> bool:
-    """Whether the shape of ``x`` is known in full."""
-    try:
-        shape_of(x)
-    except InvalidDataError:
-        return False
-    return True
+def _difference(x: Any, gradient: Any, backend: Backend) -> str:
+    """Where the two differ so that they do not fit, in words.
+
+    Raises:
+        InvalidDataError: a shape is not known in full.
+        UnsupportedOperation: nor is a device, as within a traced function.
+    """
+    if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
+        return f"has shape {shape_of(x)}, but its gradient {shape_of(gradient)}"
+    here, there = backend.device_of(x), backend.device_of(gradient)
+    return "" if here is there else f"is on {here}, but its gradient on {there}"

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from toy_backend import framework as toy
-from unidev import Device, Stored
-from unidev.contract import TreeModels
+from unidev import Device, Models, Stored
 
 
-class ToyModels(TreeModels):  # dicts, dataclasses and the like of arrays need no more than that
+class ToyModels(Models):
+    rebuilds_containers = True  # dicts, dataclasses and the like of arrays need no more than that
+
     def tensors(self, model: toy.Module) -> Mapping[str, toy.Variable]:
         return dict(model.variables())
 

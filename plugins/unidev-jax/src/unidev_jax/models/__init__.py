@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from unidev.contract import TreeModels
 
 if TYPE_CHECKING:
-    from unidev.contract import Backend, Models
+    from unidev.contract import AnyModels, Backend
 
 
-def make_models(backend: Backend) -> Models:
+def make_models(backend: Backend) -> AnyModels:
     """``JaxModels``, which imports Flax; where that cannot be imported, models are trees alone."""
     try:
         from unidev_jax.models.modules import JaxModels
