@@ -152,7 +152,7 @@ def costs(way: str, is_apart: bool, has_models: bool) -> dict[str, Cost]:
     counter = Counter(own.channel)
     if way == ENGINE:
         group().join()
-        engines = group().exchange._engines
+        engines = group().exchange.engines._made
         engines.update(
             {name: [CountedEngine(found[0], counter)] for name, found in engines.items()}
         )

@@ -20,7 +20,7 @@ def exchanged(_: Any = None) -> dict[str, Any]:
     half = group.all_reduce(unidev.full(2, 300.0 * (rank + 1), dtype="float16"), "mean")
     group.barrier()
     return {
-        "engines": [type(engine).__name__ for engine in group.exchange._joined],
+        "engines": [type(engine).__name__ for engine in group.exchange.engines._joined],
         "sum": [unidev.to_numpy(found[name]).tolist() for name in ("a", "b", "empty")],
         "half": unidev.to_numpy(half).tolist(),
         "large": sorted(set(unidev.to_numpy(group.all_reduce(large)).ravel().tolist())),
@@ -34,5 +34,5 @@ def exchanged(_: Any = None) -> dict[str, Any]:
 def exchanged_by(_: Any = None) -> dict[str, Any]:
     """As ``exchanged``, with all engines that this worker has, those of unidev too."""
     found, exchange = exchanged(), unidev.group().exchange
-    engines = exchange._engines[unidev.active_backend().name]
+    engines = exchange.engines.of(unidev.active_backend())
     return {**found, "engines": [type(engine).__name__ for engine in engines]}

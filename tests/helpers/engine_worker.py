@@ -20,7 +20,7 @@ import numpy as np
 import psutil
 
 import unidev
-from unidev.distributed.exchange.reducing import started
+from unidev.distributed.exchange.engines import start_all_reduce
 from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def exchanged(worker: Worker) -> dict[str, Any]:
 
 def _reduced(worker: Worker, op: str, parts: list[Array], name: str) -> tuple[Array, list[Array]]:
     flat = tensor(worker, parts[worker.rank], name)
-    found = array(worker, started(worker.engine, flat, op)(), name)
+    found = array(worker, start_all_reduce(worker.engine, flat, op)(), name)
     if op == "sum":
         return found, orders_of_sum(parts)
     total = parts[0]

@@ -86,9 +86,9 @@ def mean_by_devices(backend: Any) -> None:
 @parallel_mutant("steps")
 def gradients_of_the_first_share_only(backend: Any) -> None:
     """The loss and gradients are those of the first device, not of all."""
-    from unidev.parallel.data_parallel import DataParallel
+    from unidev.parallel.replicated_model import ReplicatedModel
 
-    @replace(DataParallel)
+    @replace(ReplicatedModel)
     def _reduced(self: Any, results: Any, counts: Any) -> Any:
         return results[0]
 
@@ -96,11 +96,11 @@ def gradients_of_the_first_share_only(backend: Any) -> None:
 @parallel_mutant("steps")
 def gradients_stay_on_the_last_device(backend: Any) -> None:
     """They are reduced where the last share was, and not where the optimizer looks."""
-    from unidev.parallel.data_parallel import DataParallel
+    from unidev.parallel.replicated_model import ReplicatedModel
 
-    sound = DataParallel._reduced
+    sound = ReplicatedModel._reduced
 
-    @replace(DataParallel)
+    @replace(ReplicatedModel)
     def _reduced(self: Any, results: Any, counts: Any) -> Any:
         loss, gradients = sound(self, results, counts)
         there = self.devices[-1].native
@@ -110,13 +110,13 @@ def gradients_stay_on_the_last_device(backend: Any) -> None:
 @parallel_mutant("rows")
 def every_device_is_used(backend: Any) -> None:
     """A batch of fewer rows than devices is repeated until each has one."""
-    from unidev.parallel import data_parallel
+    from unidev.parallel import replicated_model
 
-    @in_place_of(data_parallel.rows_of)
+    @in_place_of(replicated_model.rows_of)
     def rows_of(arguments: Any) -> int:
         return 3
 
-    sound = data_parallel.split_batch
+    sound = replicated_model.split_batch
 
     @in_place_of(sound)
     def split_batch(batch: Any, devices: Any, **options: Any) -> Any:
@@ -127,9 +127,9 @@ def every_device_is_used(backend: Any) -> None:
 @parallel_mutant("outputs")
 def outputs_stay_apart(backend: Any) -> None:
     """A call gives the first device's outputs."""
-    from unidev.parallel.data_parallel import DataParallel
+    from unidev.parallel.replicated_model import ReplicatedModel
 
-    @replace(DataParallel)
+    @replace(ReplicatedModel)
     def _gathered(self: Any, results: Any, counts: Any) -> Any:
         return results[0]
 
@@ -227,9 +227,9 @@ def a_handle_inside_itself(backend: Any) -> None:
     """Nothing notices that a handle is called while it is at work."""
     from contextlib import nullcontext
 
-    from unidev.parallel.data_parallel import DataParallel
+    from unidev.parallel.replicated_model import ReplicatedModel
 
-    @replace(DataParallel)
+    @replace(ReplicatedModel)
     def _alone(self: Any) -> Any:
         return nullcontext()
 

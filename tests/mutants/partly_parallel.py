@@ -96,10 +96,10 @@ def a_bucket_holds_sixteen_tensors(backend: Any) -> None:
     """Further tensors of a dtype keep the first device's values: a table of fixed length."""
     from unidev.parallel import packing
 
-    sound = packing.all_reduced
+    sound = packing.reduce_to_each
 
     @in_place_of(sound)
-    def all_reduced(backend: Any, lists: Any, kinds: Any, devices: Any, how: Any) -> Any:
+    def reduce_to_each(backend: Any, lists: Any, kinds: Any, devices: Any, how: Any) -> Any:
         found = sound(backend, lists, kinds, devices, how)
         seen: dict[Any, int] = {}
         for position, kind in enumerate(kinds):

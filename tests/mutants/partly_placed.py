@@ -116,11 +116,11 @@ def replicas_have_sixteen_tensors(backend: Any) -> None:
 @torch_mutant("data_parallel.steps", profile="multi")
 def gradients_of_sixteen_parameters_are_reduced(backend: Any) -> None:
     """Those of further parameters are the first device's."""
-    from unidev.parallel.data_parallel import DataParallel
+    from unidev.parallel.replicated_model import ReplicatedModel
 
-    sound = DataParallel._reduced
+    sound = ReplicatedModel._reduced
 
-    @replace(DataParallel)
+    @replace(ReplicatedModel)
     def _reduced(self: Any, results: Any, counts: Any) -> Any:
         loss, gradients = sound(self, results, counts)
         first = results[0][1]

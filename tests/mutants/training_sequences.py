@@ -287,11 +287,11 @@ def steps_have_momentum(backend: Any) -> None:
 @torch_mutant(_MODELS)
 def a_model_keeps_its_handle(backend: Any) -> None:
     """A model that was in a ``DataParallel`` refers to it, so it can never be in another one."""
-    from unidev.parallel.data_parallel import DataParallel
+    from unidev.parallel.replicated_model import ReplicatedModel
 
-    begin = DataParallel.__init__
+    begin = ReplicatedModel.__init__
 
-    @replace(DataParallel)
+    @replace(ReplicatedModel)
     def __init__(self: Any, model: Any, *given: Any, **options: Any) -> None:
         begin(self, model, *given, **options)
         vars(model)["_parallel"] = self

@@ -83,7 +83,7 @@ def reduce_to(  # noqa: PLR0913  what, where and how, and how it is reported
     return _each_bucket(backend, kinds_of(lists[0]), [device], reduced, operation)[0]
 
 
-def all_reduced(
+def reduce_to_each(
     backend: Backend,
     lists: Sequence[Sequence[Tensor]],
     kinds: Sequence[Kind],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.arguments import Aligned, checked_weights
-from unidev.parallel.packing import all_reduced, combination, write
+from unidev.parallel.packing import combination, reduce_to_each, write
 from unidev.support.arguments import flag
 from unidev.support.wording import shown
 from unidev.tensors.checks import check_same_device
@@ -91,7 +91,7 @@ def all_reduce(
     if in_place:
         _check_writable(found)
     how = combination(op, len(lists), numbers)
-    reduced = all_reduced(backend, lists, kinds, devices, how)
+    reduced = reduce_to_each(backend, lists, kinds, devices, how)
     if not in_place:
         return found.with_tensors(reduced)
     for tensors, values in zip(lists, reduced, strict=True):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from unidev.distributed.exchange.host_engine import HostEngine
 from unidev.distributed.messages.board import bits_of, weight_of
-from unidev.distributed.messages.channel import Channel
-from unidev.distributed.messages.relay import CodesDiffer, Relay
+from unidev.distributed.messages.relay import CodesDiffer
 from unidev.errors import CollectiveError, InvalidDataError
+from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from unidev.contract.device import Device
-    from unidev.contract.group_engine import GroupEngine
+    from unidev.distributed.exchange.engines import Engines
     from unidev.distributed.exchange.membership import Membership
     from unidev.distributed.exchange.trees import Tree
 
@@ -49,26 +49,14 @@ class Agreement:
     very messages that do. Only if codes differ do the workers send one another what they stand for.
     """
 
-    def __init__(
-        self,
-        own: Membership,
-        engine: Callable[[], GroupEngine],
-        device: Callable[[], Device],
-        run: Callable[..., Any],
-    ) -> None:
+    def __init__(self, own: Membership, engines: Engines, device: Callable[[], Device]) -> None:
         self._own = own
-        self._run = run
-        """Calls an engine, whose errors are those of a collective."""
-        self._engine = engine
-        """Joins it, which is a collective, too: all workers come to it at their first one."""
+        self._engines = engines
         self._device = device
         self._abandoned = 0
         """The last collective that this worker has abandoned."""
         self._gathered = 0
         """The last one before which the workers sent one another their numbers."""
-        self.relay = (
-            Relay(own.channel, own.rank, own.size) if isinstance(own.channel, Channel) else None
-        )
 
     @contextmanager
     def reached(self, proposal: Proposal, *, at_once: bool) -> Iterator[Sequence[float]]:
@@ -131,20 +119,21 @@ class Agreement:
             if found is None:
                 raise CodesDiffer
             return found
-        engine = self._engine()
-        backend = engine.backend
+        backend, relay = load_backend(own.backend), self._engines.relay
+        # Joining it is a collective, too: all workers come to it at their first one.
+        engine = self._engines.of(backend)[0]
         if isinstance(engine, HostEngine) and weight is None:
-            assert self.relay is not None
-            self.relay.code = code
-            if at_once and not self._run(backend, self.relay.agrees, code):
+            assert relay is not None
+            relay.code = code
+            if at_once and not self._engines.run(backend, relay.agrees, code):
                 raise CodesDiffer
             return []
         device = backend.cpu if engine.on_host else self._device()
-        if self.relay is not None:
-            self.relay.code = code
+        if relay is not None:
+            relay.code = code
         own_numbers = [code, bits_of(weight or 0.0), self._abandoned]
         numbers = np.array(own_numbers, "uint64").view("int64").tolist()
-        everybody = self._run(backend, engine.gather_numbers, numbers, device)
+        everybody = self._engines.run(backend, engine.gather_numbers, numbers, device)
         before, self._gathered = self._gathered, proposal.number
         ranks = [rank for rank, each in enumerate(everybody) if each[2] >= before > 0]
         if len(ranks) < own.size:  # else all of them know

@@ -12,14 +12,14 @@ from unidev.distributed.exchange.exchanging import ANYWHERE
 from unidev.distributed.exchange.group import group
 from unidev.distributed.exchange.moments import BatchMoments
 from unidev.distributed.exchange.overlap import Overlap, Step
+from unidev.distributed.exchange.plans import check_narrow
 from unidev.distributed.exchange.trees import Tree
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
-from unidev.parallel import data_parallel
 from unidev.parallel.accumulating import Accumulated
 from unidev.parallel.arguments import checked_devices
-from unidev.parallel.data_parallel import rows_of
 from unidev.parallel.packing import write
+from unidev.parallel.replicated_model import ReplicatedModel, rows_of
 from unidev.parallel.running_statistics import Statistics
 from unidev.parallel.twins import State
 from unidev.registry.observer import thread
@@ -42,7 +42,7 @@ class _Held(NamedTuple):
     statistics: Statistics
 
 
-class DataParallel(data_parallel.DataParallel):
+class DataParallel(ReplicatedModel):
     """A model at work on several devices, in several processes, or both.
 
     A handle, not a model: ``model`` stays the same object, and its optimizers go on training it.
@@ -128,7 +128,7 @@ class DataParallel(data_parallel.DataParallel):
             exchange, self.backend, is_mean=is_mean, reduce_dtype=_narrow(reduce_dtype)
         )
         if reduce_dtype is not None and self._group.size > 1:
-            exchange.check_narrow(self.backend, reduce_dtype)
+            check_narrow(exchange.engines.of(self.backend)[0], reduce_dtype)
         if self._group.size > 1:
             tensors = list(State.of(model, self.backend).tensors.values())
             write(self.backend, tensors, self._group.broadcast(tensors))
@@ -251,7 +251,7 @@ class DataParallel(data_parallel.DataParallel):
         """``tensors``, this step's own, reduced over all workers; large ones are not copied."""
         op = "sum" if rows is None else "mean"
         tree = Tree.of_own(names, tensors, self.backend)
-        found: list[Any] = self._group.reduced(tree, op, rows, ANYWHERE)
+        found: list[Any] = self._group.all_reduce_tree(tree, op, rows, ANYWHERE)
         return found
 
 

@@ -16,8 +16,7 @@ from unidev.distributed.exchange import checkpoints, membership
 from unidev.distributed.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.distributed.exchange.gathering import gathered_rows
 from unidev.distributed.exchange.joining import outside_a_run
-from unidev.distributed.exchange.reducing import check_dtypes, check_writable
-from unidev.distributed.exchange.trees import Tree
+from unidev.distributed.exchange.trees import Tree, check_dtypes, check_writable
 from unidev.distributed.messages.channel import check_process
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
@@ -148,10 +147,10 @@ class Group:
         """
         self.check_caller()  # also of a tree that holds nothing
         into = IN_PLACE if flag("in_place", in_place) else NEW_MEMORY
-        found: T = self.reduced(Tree(tree), op, weights, into)
+        found: T = self.all_reduce_tree(Tree(tree), op, weights, into)
         return found
 
-    def reduced(
+    def all_reduce_tree(
         self, given: Tree, op: str, weights: float | Sequence[float] | None, into: str
     ) -> Any:
         """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
@@ -372,7 +371,7 @@ class Group:
 
     def leave(self) -> None:
         """Close what was opened; for the end of a worker."""
-        self.exchange.leave()
+        self.exchange.engines.leave()
 
     def _backend(self) -> Backend:
         return load_backend(self._own.backend) if self._own.backend else active_backend()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.calls.boundary import call
@@ -13,6 +13,7 @@ from unidev.calls.transfers import item_bytes
 from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
 from unidev.distributed.exchange.agreeing import Proposal, code_of
+from unidev.distributed.exchange.plans import sums_of
 from unidev.distributed.exchange.transport import arrived, departing
 from unidev.distributed.exchange.trees import described_kinds
 from unidev.errors import CollectiveError
@@ -112,7 +113,8 @@ class Overlap:
         # At the end of backward the gradients are ours: large ones need not be copied.
         found = _buckets(backend, in_order) if self.is_shown else buckets_of(backend, in_order)
         buckets = [each._replace(positions=[order[at] for at in each.positions]) for each in found]
-        stages = self.exchange.stages(backend, kinds, buckets, self._reduce_dtype)
+        engines = self.exchange.engines.of(backend)
+        stages = sums_of(backend, kinds, buckets, engines, self._reduce_dtype)
         stage_of = [-1] * len(kinds)
         for number, stage in enumerate(stages):
             for position in stage.bucket.positions:
@@ -133,7 +135,7 @@ class Overlap:
             for memory in self._last.memory:
                 memory.clear()  # a model that freezes other layers each time has many plans
         self._last = plan
-        return self.exchange.propose(self._call, plan.code, weight, lambda: plan.lines)
+        return self.exchange.open.propose(self._call, plan.code, weight, lambda: plan.lines)
 
 
 class _Running(NamedTuple):
@@ -199,7 +201,7 @@ class Step:
     def evaluated(self, loss: Tensor) -> None:
         """Forward is done, and backward follows."""
         overlap, plan = self._overlap, self._plan
-        self._collectives = overlap.exchange.next_number
+        self._collectives = overlap.exchange.open.next_number
         if plan is None:
             return
         is_known = overlap.kinds_of([loss]) == plan.kinds[-1:]
@@ -235,7 +237,7 @@ class Step:
         """Begin the next bucket, whose tensors are given."""
         exchange, backend, use = self._overlap.exchange, self._backend, self._backend.collectives
         if not running.finishing:
-            weights = exchange.settle(running.proposal)
+            weights = exchange.open.settle(running.proposal)
             self.begun = time.perf_counter()
             if self._overlap.is_mean:
                 self._factor = weights[exchange.rank] / sum(weights)
@@ -257,13 +259,13 @@ class Step:
         self, running: _Running, stage: Stage, flat: Tensor, factor: float | None = None
     ) -> None:
         flat = departing(self._backend, running.plan.device, stage.way, flat, factor)
-        start = partial(self._overlap.exchange.started, self._backend, stage.way.engine)
-        running.finishing.append(start(flat, "sum"))
+        start = self._overlap.exchange.engines.start_all_reduce
+        running.finishing.append(start(self._backend, stage.way.engine, flat, "sum"))
 
     def backward_is_done(self) -> None:
         """Note what happened meanwhile."""
         self._is_done = True
-        self._is_interrupted = self._overlap.exchange.next_number != self._collectives
+        self._is_interrupted = self._overlap.exchange.open.next_number != self._collectives
 
     def is_planned(self, loss: Tensor, gradients: Mapping[str, Tensor]) -> bool:
         """Whether ``finish`` exchanges these; the other workers then count on it.
@@ -285,12 +287,12 @@ class Step:
         try:
             self._finish_all(running, found)
         except BaseException as error:
-            if exchange.is_open(running.proposal):
-                exchange.break_off(error)
+            if exchange.open.is_open(running.proposal):
+                exchange.open.break_off(error)
             raise
         if not running.plan.waited:
             running.plan.waited.append(time.perf_counter() - begun)
-        exchange.end(running.proposal)
+        exchange.open.end(running.proposal)
         *gradients, loss = found
         return loss, dict(zip(own, gradients, strict=True))
 
@@ -301,7 +303,7 @@ class Step:
                 running.given[position] = found[position]  # zeros where none has been made
             running.missing[number] = 0
         self._start_whole(running)
-        self._overlap.exchange.await_rest()
+        self._overlap.exchange.open.await_rest()
         call(self._backend, self._finish, running, found, doing=_DOING, operation="all_reduce")
 
     def _finish(self, running: _Running, found: list[Tensor]) -> None:
@@ -317,15 +319,15 @@ class Step:
         So all workers have made the same exchanges, and may go on. Not where this one is to end.
         """
         running, exchange = self._running, self._overlap.exchange
-        if running is None or not exchange.is_open(running.proposal):
+        if running is None or not exchange.open.is_open(running.proposal):
             return
         if not isinstance(error, Exception) or isinstance(error, CollectiveError):
-            exchange.break_off(error)
+            exchange.open.break_off(error)
             return
         with suppress(CollectiveError):  # `error` came first
             if not running.finishing:
-                exchange.settle(running.proposal)
-            exchange.abandon(running.proposal)
+                exchange.open.settle(running.proposal)
+            exchange.open.abandon(running.proposal)
             with unrecorded(self._backend):
                 for stage in running.plan.stages[len(running.finishing) :]:
                     _, shapes, is_packed = stage.bucket
@@ -335,7 +337,7 @@ class Step:
                     self._send(running, stage, nothing)
             for finish in running.finishing:
                 finish()
-        exchange.leave_collective()
+        exchange.open.leave()
 
     def learn(self, loss: Tensor) -> None:
         """After the first step of a structure: take its order from worker 0; a collective."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.arguments import one_backend, ties_of, unique_tensors
 from unidev.parallel.packing import kinds_of
+from unidev.parallel.reducing import refusal
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.containers import Opened
 
@@ -125,3 +127,25 @@ def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
     dtypes = dict.fromkeys(kind.dtype for kind in kinds)
     names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}
     return {kind: f"a {names[kind.dtype]} tensor of shape {kind.shape}" for kind in set(kinds)}
+
+
+def check_dtypes(tree: Tree, op: str) -> None:
+    """Raise UnsupportedDtypeError if ``all_reduce`` has no ``op`` of a tensor's dtype."""
+    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
+        reason = refusal(portable_name(dtype, tree.backend), op)
+        if reason is not None:
+            position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)
+            raise UnsupportedDtypeError(
+                f"all_reduce has no {op} of tree{tree.path(position)}, a {dtype} tensor: {reason}."
+            )
+
+
+def check_writable(tree: Tree) -> None:
+    """Raise UnsupportedOperation if a tensor cannot have the result in place."""
+    for position, x in enumerate(tree.tensors):
+        if not tree.backend.collectives.is_writable(x):
+            raise UnsupportedOperation(
+                "all_reduce(in_place=True)",
+                f"tree{tree.path(position)} cannot be written to; nothing has been changed: use "
+                "the result instead",
+            )

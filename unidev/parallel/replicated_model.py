@@ -1,4 +1,4 @@
-"""``DataParallel``: one model at work on several devices, each with a share of the batch."""
+"""One model at work on several devices of a process, each with a share of the batch."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
     Tensor = Any
 
-_wrapped: weakref.WeakValueDictionary[int, DataParallel] = weakref.WeakValueDictionary()
+_wrapped: weakref.WeakValueDictionary[int, ReplicatedModel] = weakref.WeakValueDictionary()
 """The handle of each model that is in one, by the model's id."""
 
 
-class DataParallel(Handle):
+class ReplicatedModel(Handle):
     """A model on ``devices[0]``, and replicas of it on the others, for shares of each batch.
 
-    In one process: ``unidev.DataParallel``, which has the documentation, adds other processes.
+    ``unidev.DataParallel``, which has the documentation, adds other processes.
     """
 
     def __init__(
