@@ -22,9 +22,9 @@ from table import main
 
 import unidev
 from unidev.contract import Rendezvous
-from unidev.distributed.launchers.processes import free_ports
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
+from unidev.worker_host.ports import free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

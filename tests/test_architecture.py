@@ -23,6 +23,7 @@ STOREYS = (
     ("errors",),
     ("support",),
     ("hardware",),
+    ("worker_host",),
     ("contract",),
     ("registry",),
     ("doctor",),

@@ -18,17 +18,17 @@ from unidev.calls.transfers import item_bytes
 from unidev.contract.group_engine import GroupEngine
 from unidev.distributed.exchange import membership
 from unidev.distributed.exchange.group import group
-from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.channel import Channel
-from unidev.distributed.messages.frames import pieces_of
 from unidev.parallel.packing import LARGE_BYTES
+from unidev.worker_host.board import Mark
+from unidev.worker_host.frames import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.contract.device import Device
     from unidev.contract.group_engine import Rendezvous
-    from unidev.contract.launcher import Frame
+    from unidev.worker_host.frames import Frame
 
     Tensor = Any
     Work = Callable[[], Any]

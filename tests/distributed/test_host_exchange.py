@@ -13,7 +13,7 @@ import pytest
 from host_exchanges import by_memory, by_messages, together
 
 import unidev
-from unidev.distributed.messages import shared_memory
+from unidev.worker_host import shared_memory
 
 SMALL, LARGE = 5, 50_000
 WAYS = [by_memory, by_messages]

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import signal
+import subprocess
+import sys
+import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
+import run_samples
+import subprocess_launcher
+from marked_processes import LIMIT_S, all_gone, marked
+
+import unidev
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from conftest import AddPlugin, RunPython
 
 PLUGIN = """
@@ -18,12 +32,12 @@ PLUGIN = """
         return unidev.LauncherSpec(name={name}, contract_version={version}, load={load})
 """
 LAUNCHER = """
-    from unidev.distributed.launchers.processes import Processes
+    from subprocess_launcher import Agent
 
-    class Mine(Processes):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            print("mine starts", len(self.hosts))
+    class Mine(Agent):
+        def __init__(self, size, address):
+            super().__init__(size, address)
+            print("mine starts", size)
 """
 HELPERS = str(Path(__file__).parents[1] / "helpers")
 RUN = f"""
@@ -117,3 +131,98 @@ def test_a_group_setting_that_is_none_is_named(
             print(error)
     """
     assert words in run_python(program)
+
+
+# -- one that is written from the contract alone ---------------------------------------------------
+
+
+@pytest.fixture
+def _agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = subprocess_launcher.unidev_register_launcher()
+    from unidev.distributed.launchers import finding
+
+    monkeypatch.setattr(finding, "launcher_specs", lambda: {spec.name: spec})
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A variable that all processes of the test inherit; none with it is left afterwards."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv("RUN_MARK", value)
+    yield value
+    assert all_gone(value), marked(value)
+
+
+def test_it_imports_the_contract_and_the_standard_library_alone() -> None:
+    tree = ast.parse(Path(subprocess_launcher.__file__).read_text(encoding="utf-8"))
+    modules = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [each.name for each in node.names]
+        )
+    }
+    assert modules - sys.stdlib_module_names == {"unidev.contract"}
+
+
+@pytest.mark.usefixtures("_agent")
+def test_its_workers_exchange_as_those_of_this_machines_own_launcher(mark: str) -> None:
+    options: Any = {"backend": "numpy", "workers": 3}
+    found = unidev.run(run_samples.everything, launcher="agent", **options)
+    assert str(found) == str(unidev.run(run_samples.everything, **options))
+
+
+@pytest.mark.usefixtures("_agent")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raises", "worker 1 on 127.0.0.1 raised KeyError"),
+        ("killed", "worker 1 on 127.0.0.1 was killed by SIGKILL"),
+        ("stopped", "waits, within 3 s: it is stopped (SIGSTOP)"),
+        ("late", "waits, within 3 s"),
+        ("early", "worker 1 on 127.0.0.1 returned after 3 collectives"),
+    ],
+)
+def test_the_worker_that_failed_first_is_named(how: str, words: str, mark: str) -> None:
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        unidev.run(run_samples.failing, how, backend="numpy", launcher="agent", timeout=3)
+    assert words in str(caught.value)
+    assert ("_sleep_where_all_can_see" in caught.value.traceback) == (how == "late")
+
+
+@pytest.mark.usefixtures("_agent")
+def test_a_host_that_is_lost_ends_the_run_and_its_workers(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = subprocess_launcher.Agent.start
+
+    def start_and_kill(self: Any, jobs: Any, helpers: Any) -> None:
+        start(self, jobs, helpers)
+        assert len(psutil.Process(self.agent.pid).children()) >= 2
+        self.agent.kill()
+
+    monkeypatch.setattr(subprocess_launcher.Agent, "start", start_and_kill)
+    with pytest.raises(unidev.WorkerFailedError, match=r"(?s)was killed by SIGKILL.*its agent has"):
+        unidev.run(run_samples.failing, "late", backend="numpy", launcher="agent")
+
+
+def test_the_end_of_the_parent_ends_all(mark: str) -> None:
+    program = (
+        "import run_samples, unidev; "
+        "unidev.run(run_samples.children_and_wait, backend='numpy', launcher='agent')"
+    )
+    environment = {
+        **os.environ, "UNIDEV_PLUGINS": "subprocess_launcher",
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }  # fmt: skip
+    with subprocess.Popen(
+        [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True, env=environment
+    ) as parent:
+        assert parent.stdout is not None
+        assert "all there" in parent.stdout.readline()
+        parent.send_signal(signal.SIGKILL)
+        parent.communicate(timeout=LIMIT_S)
+    assert all_gone(mark), marked(mark)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unidev.distributed.exchange import ports
-from unidev.distributed.exchange.ports import LOOPBACK, free_ports
+from unidev.worker_host import ports
+from unidev.worker_host.ports import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

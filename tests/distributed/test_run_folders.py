@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = """
-from unidev.distributed.launchers.run_folders import RAY, own_folder
+from unidev.worker_host.folders import own_folder
 from unidev.distributed.launchers.processes import Processes
 
-launcher = Processes(2, 0, None)
-with own_folder(RAY) as other:
+launcher = Processes(2, None)
+with own_folder() as other:
     print(launcher.shared_folder())
     print(other, flush=True)
     input()
@@ -36,7 +36,7 @@ def _own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 @contextmanager
 def owner() -> Iterator[tuple[subprocess.Popen[str], set[Path]]]:
-    """A process with a folder of each kind."""
+    """A process with two folders."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         cwd=Path(__file__).parents[2],
@@ -65,15 +65,15 @@ def test_folders_of_a_process_that_was_killed_are_swept_by_the_next_and_no_other
 
 
 def test_folders_of_another_user_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unidev.distributed.launchers import run_folders
+    from unidev.worker_host import folders
 
     left = tmp_path / f"unidev-run-{2**31 - 1}-left"
     left.mkdir()
-    monkeypatch.setattr(run_folders.os, "getuid", lambda: left.stat().st_uid + 1)
-    monkeypatch.setattr(run_folders.tempfile, "tempdir", str(tmp_path))
-    run_folders.sweep()
+    monkeypatch.setattr(folders.os, "getuid", lambda: left.stat().st_uid + 1)
+    monkeypatch.setattr(folders.tempfile, "tempdir", str(tmp_path))
+    folders.sweep()
     assert left.is_dir()
     monkeypatch.undo()
-    monkeypatch.setattr(run_folders.tempfile, "tempdir", str(tmp_path))
-    run_folders.sweep()
+    monkeypatch.setattr(folders.tempfile, "tempdir", str(tmp_path))
+    folders.sweep()
     assert not left.exists()

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import unidev
-from unidev.contract.launcher import ENDED, MESSAGE, PROGRESS, Ended, Event, Frame, Progress
-from unidev.distributed.messages.board import JOINING
-from unidev.distributed.messages.frames import FAILED, PARENT
+from unidev.contract import Ended, Event, Frame, Progress
 from unidev.distributed.running.supervisor import Supervisor
-from unidev.distributed.workers import guarding
+from unidev.worker_host import guarding
+from unidev.worker_host.board import JOINING
+from unidev.worker_host.frames import FAILED, PARENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,14 +37,14 @@ def blamed(*news: Event, stopped: int | None) -> unidev.WorkerFailedError:
 
 def progress(*entered_and_left: tuple[int, int], operation: int = 2) -> Sequence[Event]:
     return [
-        Event(PROGRESS, rank, Progress(entered, left, operation))
+        Event(rank, Progress(entered, left, operation))
         for rank, (entered, left) in enumerate(entered_and_left)
     ]
 
 
 def broken(rank: int, what: str) -> Event:
     described = {"what": what, "traceback": "", "is_consequence": True}
-    return Event(MESSAGE, rank, Frame(FAILED, PARENT, 0, pickle.dumps(described)))
+    return Event(rank, Frame(FAILED, PARENT, 0, pickle.dumps(described)))
 
 
 def test_one_that_is_out_and_stopped_is_named_not_the_one_that_waits_for_its_engine() -> None:
@@ -91,7 +91,7 @@ def test_one_that_does_not_come_to_joining_or_is_stopped_is_blamed(entered, stop
 def test_a_killed_worker_is_named_though_one_whose_engine_aborted_was_noticed_first() -> None:
     inside = progress((1, 0), (1, 0))
     ends = [
-        Event(ENDED, rank, Ended(-number, ""))
+        Event(rank, Ended(-number, ""))
         for rank, number in ((0, signal.SIGABRT), (1, signal.SIGKILL))
     ]
     error = blamed(*inside, *ends, stopped=None)

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Arrangement, Rendezvous
 from unidev.contract.optional import Unsupported, import_named
-from unidev.distributed.exchange.ports import LOOPBACK, free_ports
 from unidev.registry.discovery import backend_specs
+from unidev.worker_host.ports import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

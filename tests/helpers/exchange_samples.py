@@ -26,7 +26,7 @@ def killed_within_an_exchange() -> None:
 def sent_by_channel() -> int:
     """The bytes that this worker writes to its channel in one ``all_reduce``."""
     from unidev.distributed.messages import channel
-    from unidev.distributed.messages.frames import pieces_of
+    from unidev.worker_host.frames import pieces_of
 
     written: list[int] = []
     write_all = channel.write_all

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.distributed.exchange.by_memory import MemoryCarrier
 from unidev.distributed.exchange.by_messages import MessageCarrier
-from unidev.distributed.messages.frames import EVERYBODY
 from unidev.distributed.messages.relay import Relay
-from unidev.distributed.messages.shared_memory import SharedMemory, files_for
+from unidev.worker_host.frames import EVERYBODY
+from unidev.worker_host.shared_memory import SharedMemory, files_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

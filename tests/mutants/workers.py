@@ -10,7 +10,7 @@ from mutants.parallel import multi_mutant
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.contract.launcher import Event
+    from unidev.contract import Event
 
 
 def _in_haste() -> None:
@@ -172,7 +172,7 @@ def a_return_is_no_failure(backend: Any) -> None:
 def a_stopped_worker_is_only_late(backend: Any) -> None:
     """Nothing says why it did not come."""
     _in_haste()
-    from unidev.distributed.workers.worker_host import WorkerHost
+    from unidev.worker_host.host import WorkerHost
 
     replace_value(WorkerHost, "hindrance", lambda self, rank: None)
 
@@ -181,13 +181,13 @@ def a_stopped_worker_is_only_late(backend: Any) -> None:
 def a_stopped_worker_is_left(backend: Any) -> None:
     """Workers are asked to end by SIGTERM, which a stopped one does not get: multiprocessing's."""
     _in_haste()
-    from unidev.distributed.workers import worker_host
+    from unidev.worker_host import host
 
-    @replace(worker_host)
+    @replace(host)
     def end_group(process: Any) -> None:
         process.terminate()
 
-    @replace(worker_host)
+    @replace(host)
     def end_marked(mark: str) -> None: ...
 
 

@@ -1,4 +1,4 @@
-"""The contract of a backend: all that a plugin may import besides ``unidev``, ``unidev.errors``.
+"""The contract of a plugin: all that it may import besides ``unidev``, ``unidev.errors``.
 
 Each name is imported on first use, so ``import unidev`` does not pay for it.
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Conflict, Installation, Wheel
     from unidev.contract.interop import Exported, Interop
-    from unidev.contract.launcher import Ended, Event, Frame, Job, Launcher, LauncherSpec, Progress
+    from unidev.contract.launcher import Launcher, LauncherSpec
     from unidev.contract.layers import (
         Array,
         CombineMoments,
@@ -62,6 +62,11 @@ if TYPE_CHECKING:
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.wording import kind_of
+    from unidev.worker_host.events import Ended, Event, Job, Output, Progress
+    from unidev.worker_host.folders import own_folder
+    from unidev.worker_host.frames import Frame
+    from unidev.worker_host.host import WorkerHost
+    from unidev.worker_host.ports import free_ports
 
     __all__ = [
         "CONTRACT_VERSION",
@@ -104,6 +109,7 @@ if TYPE_CHECKING:
         "ModelProbe",
         "Models",
         "Moments",
+        "Output",
         "Pair",
         "Patches",
         "PeakCounter",
@@ -125,15 +131,18 @@ if TYPE_CHECKING:
         "TreeModels",
         "Unsupported",
         "Wheel",
+        "WorkerHost",
         "build_once",
         "card_bytes",
         "check_state",
         "driver_cuda_version",
         "fork_safe_lock",
         "found_in",
+        "free_ports",
         "has_one_instance",
         "hookimpl",
         "kind_of",
+        "own_folder",
         "part",
         "unsupported",
         "visible_gpus",
@@ -154,7 +163,7 @@ _NAMES = {
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Conflict Installation Wheel",
     "contract.interop": "Exported Interop",
-    "contract.launcher": "Ended Event Frame Job Launcher LauncherSpec Progress",
+    "contract.launcher": "Launcher LauncherSpec",
     "contract.layers": "Functions Layers Moments",
     "contract.loading": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
@@ -169,6 +178,11 @@ _NAMES = {
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
     "support.wording": "kind_of",
+    "worker_host.events": "Ended Event Job Output Progress",
+    "worker_host.folders": "own_folder",
+    "worker_host.frames": "Frame",
+    "worker_host.host": "WorkerHost",
+    "worker_host.ports": "free_ports",
 }
 HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 """The module of each name, below ``unidev``."""

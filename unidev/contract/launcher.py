@@ -8,63 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from unidev.contract.group_engine import HelperProcess
-
-MESSAGE, OUTPUT, PROGRESS, ENDED = "message", "output", "progress", "ended"
-
-
-class Frame(NamedTuple):
-    """A message between a worker and the process that called ``run``."""
-
-    kind: int
-    peer: int
-    """The other end: a worker's rank, -1 for the process that called ``run``."""
-    tag: int
-    body: Any
-    """Bytes, or anything with their buffer."""
-
-
-class Progress(NamedTuple):
-    """How far a worker has come in its collectives."""
-
-    entered: int = 0
-    left: int = 0
-    operation: int = 0
-    """A number of ``unidev.distributed.messages.board.OPERATIONS``."""
-
-
-class Ended(NamedTuple):
-    """The end of a worker's process."""
-
-    code: int
-    """Its exit code; of a signal, the negative number."""
-    stack: str
-    """The output of ``faulthandler``, if the process crashed."""
-
-
-class Event(NamedTuple):
-    """News of one worker."""
-
-    kind: str
-    """One of the constants above."""
-    rank: int
-    content: Any
-    """A ``Frame``; ``(1 or 2, line)`` of stdout or stderr; a ``Progress``; an ``Ended``."""
-
-
-class Job(NamedTuple):
-    """One worker to be started."""
-
-    rank: int
-    environment: Mapping[str, str]
-    """Variables that differ from those of the process that called ``run``."""
-    order: bytes
-    """The body of the first message to it."""
+    from unidev.worker_host.events import Event, Job
+    from unidev.worker_host.frames import Frame
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,30 +29,46 @@ class LauncherSpec:
     load: str | Callable[[], type[Launcher]]
     """The class as ``module:name``, imported when it is first used; or a function that returns it.
     """
+    takes_address: bool = False
+    """Whether it reaches other machines, by ``run(address=…)``.
+
+    If only one launcher that is installed does, ``run(address=…)`` uses it without its name.
+    """
 
 
 class Launcher(ABC):
     """The workers of one run: started, heard and ended together.
 
-    The methods are called from one thread, in this order: ``free_ports``, ``start``, any of the
-    others, ``end``, which is always called, also after an error or Ctrl-C in any of them.
+    The methods are called from one thread, in this order: ``gpu_count``, ``place``, ``free_ports``,
+    ``shared_folder``, ``start``, any of the others, and ``end``, which is always called once the
+    object is made, also after an error or Ctrl-C in any of them. ``WorkerHost`` does the work on
+    each host.
     """
 
     hosts: tuple[str, ...]
-    """The address of each worker's host, by rank; set by ``__init__``."""
-    takes_address = False
-    """Whether it reaches other machines, by an ``address``."""
+    """The address of each worker's host, by rank; set by ``place``."""
+    gpus_are_of = "this machine"
+    """Who has the GPUs that ``gpu_count`` counts, for messages."""
 
-    @abstractmethod
-    def __init__(self, size: int, gpus: int | None, address: str | None) -> None:
-        """Find a place for ``size`` workers with ``gpus`` each, and start nothing that remains.
+    def __init__(self, size: int, address: str | None) -> None:
+        """Prepare a run of ``size`` workers; ``end`` is not called if it raises.
 
-        ``gpus`` is None if each shall have its own, if there are enough.
+        ``address`` is that of ``run``, None unless ``LauncherSpec.takes_address``.
         """
+        self.size = size
+        self.address = address
+
+    def gpu_count(self) -> int | None:
+        """How many GPUs the workers can have together; not asked if they are to use the CPU.
+
+        None, as here: those of this machine, which unidev counts for the backend. Simulated GPUs
+        are as many in each worker, if it is not None.
+        """
+        return None
 
     @abstractmethod
-    def gpus_per_worker(self, backend: str) -> int:
-        """How many of its host's GPUs each worker gets for itself, with this backend."""
+    def place(self, gpus: int) -> None:
+        """Find a place for each worker, with so many real GPUs for itself, and set ``hosts``."""
 
     @abstractmethod
     def free_ports(self, counts: Sequence[int]) -> Sequence[Sequence[int]]:
@@ -121,7 +88,10 @@ class Launcher(ABC):
 
     @abstractmethod
     def events(self, timeout_s: float) -> Sequence[Event]:
-        """The events since the last call; waits up to ``timeout_s`` for the first."""
+        """The events since the last call; waits up to ``timeout_s`` for the first.
+
+        Those of one worker come in its order, ``Ended`` last, and once.
+        """
 
     @abstractmethod
     def hindrance(self, rank: int) -> str | None:

@@ -13,14 +13,14 @@ import run_with_adam
 from adam_runs import check_killed
 
 import unidev
-from unidev.distributed.workers.worker_host import WorkerHost
+from unidev.worker_host.host import WorkerHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from unidev.contract.launcher import Frame
+    from unidev.worker_host.frames import Frame
 
 TORCHRUN = """
 import atexit

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from unidev.distributed.exchange.host_engine import HostEngine
-from unidev.distributed.messages.board import bits_of, weight_of
 from unidev.distributed.messages.relay import CodesDiffer
 from unidev.errors import CollectiveError, InvalidDataError
 from unidev.registry.loading import load_backend
+from unidev.worker_host.board import bits_of, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ from unidev.distributed.exchange.parts import combined, parts_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unidev.distributed.messages.shared_memory import SharedMemory
+    from unidev.worker_host.shared_memory import SharedMemory
 
     Array = np.ndarray[Any, Any]
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
 from unidev.distributed.exchange.host_engine import HostEngine, SingleWorkerEngine
-from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.distributed.messages.channel import Channel
 from unidev.distributed.messages.relay import Relay
 from unidev.errors import BackendMismatchError, CollectiveError, UnidevError
+from unidev.worker_host.board import JOINING, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

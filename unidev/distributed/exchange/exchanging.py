@@ -22,11 +22,11 @@ from unidev.distributed.exchange.transport import (
     with_empty_ones,
     write_back,
 )
-from unidev.distributed.messages.board import JOINING, OPERATIONS
 from unidev.errors import (
     UnidevError,
 )
 from unidev.parallel.packing import unrecorded
+from unidev.worker_host.board import JOINING, OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence

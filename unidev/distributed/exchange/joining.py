@@ -13,7 +13,6 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.group_engine import Rendezvous
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.exchange.places import advice, given_place
-from unidev.distributed.messages.board import Mark
 from unidev.distributed.messages.comparing import difference
 from unidev.errors import UnsupportedOperation
 from unidev.registry.selection import active_backend
@@ -21,6 +20,7 @@ from unidev.support.arguments import seconds_in
 from unidev.support.printing import say
 from unidev.support.progress import progress
 from unidev.support.wording import count_text
+from unidev.worker_host.board import Mark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from unidev.contract.group_engine import Rendezvous
-    from unidev.distributed.messages.board import Mark
     from unidev.distributed.messages.channel import Link
+    from unidev.worker_host.board import Mark
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.distributed.exchange.agreeing import Proposal
-from unidev.distributed.messages.board import OPERATIONS
 from unidev.errors import CollectiveError, UnidevError, UnsupportedOperation
+from unidev.worker_host.board import OPERATIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

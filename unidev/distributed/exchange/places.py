@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.distributed.exchange.ports import LOOPBACK, port_for
 from unidev.errors import InvalidDataError
 from unidev.support.wording import shown
+from unidev.worker_host.ports import LOOPBACK, port_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

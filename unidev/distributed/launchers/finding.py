@@ -13,14 +13,16 @@ from unidev.support.wording import shown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FOLDER = "unidev.distributed.launchers"
 OURS = {
-    name: LauncherSpec(name=name, contract_version=2, load=load)
-    for name, load in (
-        ("processes", f"{_FOLDER}.processes:Processes"),
-        ("ray", f"{_FOLDER}.ray:RayLauncher"),
-    )
-}
+    "processes": LauncherSpec(
+        name="processes", contract_version=2,
+        load="unidev.distributed.launchers.processes:Processes",
+    ),
+    "ray": LauncherSpec(
+        name="ray", contract_version=2, load="unidev.distributed.launchers.ray:RayLauncher",
+        takes_address=True,
+    ),
+}  # fmt: skip
 
 
 def launchers() -> Mapping[str, LauncherSpec]:
@@ -42,11 +44,11 @@ def launcher_class(name: str | None, address: str | None) -> type[Launcher]:
         raise InvalidDataError(
             f"there is no launcher {shown(name)}; there are: {', '.join(sorted(found))}."
         )
+    if address is not None and not found[name].takes_address:
+        raise InvalidDataError(f"the launcher {name!r} takes no address: leave launcher out.")
     load = found[name].load
     where = f"`load` of launcher {name!r}"
     cls = import_named(load, where) if isinstance(load, str) else load()
     if not (isinstance(cls, type) and issubclass(cls, Launcher)):
         raise PluginError(f"{where} gives {shown(cls)}, not a subclass of Launcher.")
-    if address is not None and not cls.takes_address:
-        raise InvalidDataError(f"the launcher {name!r} takes no address: leave launcher out.")
     return cls

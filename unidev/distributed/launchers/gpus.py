@@ -1,20 +1,55 @@
-"""How many GPUs a backend has on this machine, where possible without importing its framework."""
+"""How many GPUs each worker has for itself, where possible without importing the framework."""
 
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
-from unidev.errors import FrameworkError
+from unidev.errors import DeviceNotFoundError, FrameworkError
 from unidev.registry.loading import loaded_backends
 from unidev.registry.simulation import simulated_count
+from unidev.support.printing import say
+from unidev.support.wording import count_text
+
+if TYPE_CHECKING:
+    from unidev.contract.launcher import Launcher
 
 
-def gpu_count(name: str) -> int:
-    """The number of GPUs, real or simulated, that the backend ``name`` can use in a new process.
+def gpus_of_each(launcher: Launcher, wanted: int | None, backend: str) -> int:
+    """As many as ``wanted``; if that is None, one if there are enough for all workers, else none.
 
     Raises:
-        FrameworkError: its framework crashes or hangs when it is queried.
+        DeviceNotFoundError: there are not so many.
+        FrameworkError: the framework crashes or hangs when it is queried.
     """
+    if wanted == 0:
+        return 0
+    size, there = launcher.size, _there(launcher, backend)
+    if wanted is None:
+        if 0 < there < size:
+            say(
+                f"{count_text(there, 'GPU')} for {count_text(size, 'worker')}: all of them use "
+                "the CPU."
+            )
+        return int(there >= size)
+    if wanted * size > there:
+        raise DeviceNotFoundError(
+            f"{count_text(size, 'worker')} with {count_text(wanted, 'GPU')} each need "
+            f"{wanted * size}, and {launcher.gpus_are_of} has {there}: use fewer workers, or "
+            "gpus_per_worker=0 for the CPU."
+        )
+    return wanted
+
+
+def _there(launcher: Launcher, backend: str) -> int:
+    count = launcher.gpu_count()
+    if count is None:
+        return _gpu_count(backend)
+    return simulated_count() * launcher.size or count  # each process has its own simulated ones
+
+
+def _gpu_count(name: str) -> int:
+    """The number of GPUs, real or simulated, that the backend can use in a new process."""
     if name == "numpy" or simulated_count():
         return simulated_count()
     if name in loaded_backends:

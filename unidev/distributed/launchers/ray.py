@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import socket
@@ -10,21 +11,15 @@ import tempfile
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.launcher import ENDED, Ended, Event, Launcher
+from unidev.contract import Ended, Event, Launcher, own_folder
 from unidev.distributed.launchers.ray_place import RayPlace
-from unidev.distributed.launchers.run_folders import RAY, own_folder
-from unidev.errors import DeviceNotFoundError, InvalidDataError, UnsupportedOperation
-from unidev.registry.simulation import simulated_count
-from unidev.support.arguments import seconds_in
+from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.support.extras import check_extra
-from unidev.support.printing import say
-from unidev.support.wording import count_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unidev.contract.group_engine import HelperProcess
-    from unidev.contract.launcher import Frame, Job
+    from unidev.contract import Frame, HelperProcess, Job
 
 _POLL_S = 1.0
 _REACH_S = 10.0
@@ -39,9 +34,10 @@ _LOOPBACK = "127.0.0.1"
 class RayLauncher(Launcher):
     """An actor for each worker, whose process it starts, hears and ends."""
 
-    takes_address = True
+    gpus_are_of = "the Ray cluster"
 
-    def __init__(self, size: int, gpus: int | None, address: str | None) -> None:
+    def __init__(self, size: int, address: str | None) -> None:
+        super().__init__(size, address)
         self._scope = ExitStack()
         self._actors: list[Any] = []
         self._polls: dict[Any, int] = {}
@@ -49,24 +45,41 @@ class RayLauncher(Launcher):
         """Workers whose host has not answered."""
         self._folder: str | None = None
         check_extra("distributed", 'unidev.run(launcher="ray")')
-        self._place_s = seconds_in(PLACE_TIMEOUT, _PLACE_S)
+        self._place_s = _place_seconds()
         try:
             if address is None:
-                self._folder = self._scope.enter_context(own_folder(RAY))
+                self._folder = self._scope.enter_context(own_folder())
                 self._scope.enter_context(_variables(_of_own_ray()))
             import ray  # now, since it reads these variables
 
             self._ray = ray
-            self._connect(address, size)
-            self._gpus = self._affordable(size, gpus)
-            self._place(size, is_local=address is None)
+            self._connect(address)
         except BaseException:
-            self.end()
+            self._scope.close()
             raise
 
-    def gpus_per_worker(self, backend: str) -> int:  # noqa: ARG002  Ray counts them
-        """As requested; or one, if there are enough. Each worker sees its own only."""
-        return self._gpus
+    def gpu_count(self) -> int:
+        """As many as Ray has counted on its machines."""
+        return int(self._ray.cluster_resources().get("GPU", 0))
+
+    def place(self, gpus: int) -> None:
+        """An actor for each worker, on as many machines as there are."""
+        ray, size = self._ray, self.size
+        cls = ray.remote(RayPlace).options(
+            num_cpus=1, num_gpus=gpus, max_concurrency=3, scheduling_strategy="SPREAD"
+        )
+        self._actors = [cls.remote() for _ in range(size)]
+        try:
+            hosts = ray.get([actor.host.remote() for actor in self._actors], timeout=self._place_s)
+        except ray.exceptions.GetTimeoutError as error:
+            there = int(ray.cluster_resources().get("CPU", 0))
+            raise InvalidDataError(
+                f"Ray has found no room for {_count(size, 'worker')} within {self._place_s:g} s: "
+                f"the cluster has {_count(there, 'CPU')}, and each worker needs one. If it is "
+                f"busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
+            ) from error
+        ray.get([actor.meet.remote(self._actors) for actor in self._actors])
+        self.hosts = (_LOOPBACK,) * size if self._folder is not None else tuple(hosts)
 
     def free_ports(self, counts: Sequence[int]) -> Sequence[Sequence[int]]:
         """Ports of each worker's host that were free a moment ago."""
@@ -82,8 +95,6 @@ class RayLauncher(Launcher):
 
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
         """Have each actor start its worker."""
-        ours = {name: value for name, value in os.environ.items() if name.startswith("UNIDEV_")}
-        jobs = [job._replace(environment={**ours, **job.environment}) for job in jobs]
         if helpers:
             self._ray.get(self._actors[0].start_helpers.remote(list(helpers)))
         pairs = zip(self._actors, jobs, strict=True)
@@ -109,7 +120,7 @@ class RayLauncher(Launcher):
             try:
                 found += ray.get(poll)
             except ray.exceptions.RayActorError as error:  # its machine is gone, or it was killed
-                found.append(Event(ENDED, rank, Ended(-9, f"Ray: {error}")))
+                found.append(Event(rank, Ended(-9, f"Ray: {error}")))
             else:
                 self._polls[self._actors[rank].events.remote(_POLL_S)] = rank
         return found
@@ -150,7 +161,7 @@ class RayLauncher(Launcher):
                 self._silent.add(rank)
         return None
 
-    def _connect(self, address: str | None, size: int) -> None:
+    def _connect(self, address: str | None) -> None:
         if self._ray.is_initialized():
             if address is None:
                 raise UnsupportedOperation(
@@ -163,8 +174,8 @@ class RayLauncher(Launcher):
         if address is None:
             self._scope.callback(self._ray.shutdown)
             self._ray.init(
-                address="local", include_dashboard=False, num_cpus=size, _temp_dir=self._folder,
-                _node_ip_address=_LOOPBACK, **quiet,
+                address="local", include_dashboard=False, num_cpus=self.size,
+                _temp_dir=self._folder, _node_ip_address=_LOOPBACK, **quiet,
             )  # fmt: skip
             return
         _check_reachable(address)
@@ -173,51 +184,27 @@ class RayLauncher(Launcher):
             self._ray.init(address=address, **quiet)
         except ConnectionError as error:
             raise InvalidDataError(
-                f"no Ray cluster was found at address={shown(address)}: start one with `ray start "
+                f"no Ray cluster was found at address={address!r}: start one with `ray start "
                 "--head`, and pass its HOST:PORT."
             ) from error
 
-    def _affordable(self, size: int, gpus: int | None) -> int:
-        """How many GPUs each worker gets, of those that the cluster has."""
-        if gpus == 0:
-            return 0
-        if simulated_count():
-            there = simulated_count() * size  # each process has its own
-        else:
-            there = int(self._ray.cluster_resources().get("GPU", 0))
-        if gpus is None:
-            if 0 < there < size:
-                say(
-                    f"{count_text(there, 'GPU')} for {count_text(size, 'worker')}: all of them use "
-                    "the CPU."
-                )
-            return int(there >= size)
-        if gpus * size > there:
-            raise DeviceNotFoundError(
-                f"{count_text(size, 'worker')} with {count_text(gpus, 'GPU')} each need "
-                f"{gpus * size}, and the Ray cluster has {there}: use fewer workers, or "
-                "gpus_per_worker=0 for the CPU."
-            )
-        return gpus
 
-    def _place(self, size: int, *, is_local: bool) -> None:
-        ray = self._ray
-        reserved = 0 if simulated_count() else self._gpus
-        cls = ray.remote(RayPlace).options(
-            num_cpus=1, num_gpus=reserved, max_concurrency=3, scheduling_strategy="SPREAD"
+def _place_seconds() -> float:
+    text = os.environ.get(PLACE_TIMEOUT, "").strip() or f"{_PLACE_S:g}"
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InvalidDataError(
+            f"{PLACE_TIMEOUT}={text!r} must be a positive number of seconds, such as {_PLACE_S:g}, "
+            "which it is where the variable is unset."
         )
-        self._actors = [cls.remote() for _ in range(size)]
-        try:
-            hosts = ray.get([actor.host.remote() for actor in self._actors], timeout=self._place_s)
-        except ray.exceptions.GetTimeoutError as error:
-            there = int(ray.cluster_resources().get("CPU", 0))
-            raise InvalidDataError(
-                f"Ray has found no room for {count_text(size, 'worker')} within {self._place_s:g} "
-                f"s: the cluster has {count_text(there, 'CPU')}, and each worker needs one. If it "
-                f"is busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
-            ) from error
-        ray.get([actor.meet.remote(self._actors) for actor in self._actors])
-        self.hosts = (_LOOPBACK,) * size if is_local else tuple(hosts)
+    return seconds
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'s' * (number != 1)}"
 
 
 _token: str | None = None
@@ -270,11 +257,11 @@ def _check_reachable(address: str) -> None:
         return
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
-        raise InvalidDataError(f'address must be "auto" or "host:port", not {shown(address)}.')
+        raise InvalidDataError(f'address must be "auto" or "host:port", not {address!r}.')
     try:
         socket.create_connection((host, int(port)), timeout=_REACH_S).close()
     except OSError as error:
         raise InvalidDataError(
-            f"nothing answers at address={shown(address)}: {error}. `ray start --head` prints the "
+            f"nothing answers at address={address!r}: {error}. `ray start --head` prints the "
             "address of a cluster."
         ) from error

@@ -7,16 +7,12 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.launcher import MESSAGE, PROGRESS, Event, Frame
-from unidev.distributed.exchange.ports import free_ports
-from unidev.distributed.messages.frames import DATA, EVERYBODY
-from unidev.distributed.workers.worker_host import WorkerHost
+from unidev.contract import Event, Frame, Progress, WorkerHost, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract.group_engine import HelperProcess
-    from unidev.contract.launcher import Job
+    from unidev.contract import HelperProcess, Job
 
 _HOLD_S = 0.05
 """How late ``run`` may hear of progress: much less than any time that a worker is waited for."""
@@ -31,7 +27,7 @@ class RayPlace:
     """
 
     def __init__(self) -> None:
-        self._place = WorkerHost()
+        self._host = WorkerHost()
         self._waiting: deque[tuple[int, Frame]] = deque()
         self._using = threading.Lock()
         self._is_over = False
@@ -43,17 +39,17 @@ class RayPlace:
 
         return str(ray.util.get_node_ip_address())
 
-    def free_ports(self, count: int) -> list[int]:
+    def free_ports(self, count: int) -> Sequence[int]:
         """Ports of this host."""
         return free_ports([count])[0]
 
     def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
         """Start processes beside the workers."""
-        self._place.start_helpers(helpers)
+        self._host.start_helpers(helpers)
 
     def start(self, job: Job) -> None:
         """Start the worker."""
-        self._place.start([job], ())
+        self._host.start([job], ())
 
     def meet(self, places: Sequence[Any]) -> None:
         """Know the actors of all workers, by rank: what these send one another goes to them."""
@@ -62,7 +58,7 @@ class RayPlace:
     def send(self, rank: int, frame: Frame, body: Any) -> None:
         """Queue a message for the worker."""
         self._waiting.append((rank, frame._replace(body=body)))
-        self._place.wake()
+        self._host.wake()
 
     def events(self, timeout_s: float) -> list[Event]:
         """The events since the last call; waits up to ``timeout_s`` for the first.
@@ -74,9 +70,9 @@ class RayPlace:
         with self._using:
             while not self._is_over and (left_s := until - time.monotonic()) > 0:
                 while self._waiting:
-                    self._place.send(*self._waiting.popleft())
-                found += [each for each in self._place.events(left_s) if not self._passes_on(each)]
-                if any(each.kind != PROGRESS for each in found):
+                    self._host.send(*self._waiting.popleft())
+                found += [each for each in self._host.events(left_s) if not self._passes_on(each)]
+                if any(not isinstance(each.news, Progress) for each in found):
                     break
                 if found:
                     until = min(until, time.monotonic() + _HOLD_S)
@@ -84,31 +80,31 @@ class RayPlace:
 
     def _passes_on(self, event: Event) -> bool:
         """Send a message to the actors of other workers; False if it is one for ``run``."""
-        frame = event.content
-        if event.kind != MESSAGE or frame.kind != DATA:
+        frame = event.news
+        if not isinstance(frame, Frame):
             return False
-        ranks = range(len(self._places)) if frame.peer == EVERYBODY else [frame.peer]
-        body: Any = bytes(frame.body)
-        if frame.peer == EVERYBODY and len(body) > _SMALL_BYTES:
+        receivers = frame.receivers(event.rank, len(self._places))
+        body: Any = bytes(frame.body) if receivers else b""
+        if len(receivers) > 1 and len(body) > _SMALL_BYTES:
             import ray
 
             body = ray.put(body)  # once for all on a host
-        for rank in ranks:
-            if rank != event.rank:
-                self._places[rank].send.remote(rank, Frame(DATA, event.rank, frame.tag, b""), body)
-        return True
+        message = frame.sent_by(event.rank)._replace(body=b"")
+        for rank in receivers:
+            self._places[rank].send.remote(rank, message, body)
+        return bool(receivers)
 
     def hindrance(self, rank: int) -> str | None:
         """Whether its process is stopped, in words."""
-        return self._place.hindrance(rank)
+        return self._host.hindrance(rank)
 
     def stack_of(self, rank: int) -> str:
         """Where it is, which ends it."""
-        return self._place.stack_of(rank)
+        return self._host.stack_of(rank)
 
     def end(self) -> None:
         """End the worker, and the helpers."""
         self._is_over = True
-        self._place.wake()
+        self._host.wake()
         with self._using:
-            self._place.end()
+            self._host.end()

@@ -1,1 +1,1 @@
-"""Messages between a run and its workers: frames over pipes, shared memory, how far each is."""
+"""What workers say to one another and to ``run``: the channel, comparisons, relays, pickles."""

@@ -9,8 +9,8 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from unidev.contract.launcher import Frame
-from unidev.distributed.messages.frames import (
+from unidev.errors import UnsupportedOperation
+from unidev.worker_host.frames import (
     AGREED,
     COMPARE,
     DATA,
@@ -19,15 +19,15 @@ from unidev.distributed.messages.frames import (
     FINISH,
     ORDER,
     PARENT,
+    Frame,
     Reader,
     write_all,
 )
-from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.distributed.messages.shared_memory import SharedMemory
+    from unidev.worker_host.shared_memory import SharedMemory
 
 
 class Link(Protocol):

@@ -6,8 +6,7 @@ import pickle
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-from unidev.contract.launcher import Frame
-from unidev.distributed.messages.frames import AGREED, DIFFERS, PARENT
+from unidev.worker_host.frames import AGREED, DIFFERS, PARENT, Frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.distributed.messages.frames import EVERYBODY
+from unidev.worker_host.frames import EVERYBODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.distributed.messages.channel import Channel
-    from unidev.distributed.messages.shared_memory import SharedMemory
+    from unidev.worker_host.shared_memory import SharedMemory
 
 _CODE_BYTES = 8
 _ALL = (1 << 64) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import pickle
 import tempfile
 from contextlib import contextmanager
@@ -11,28 +12,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.group_engine import Arrangement, Rendezvous
-from unidev.contract.launcher import Job
 from unidev.distributed.exchange import membership
 from unidev.distributed.launchers.finding import launcher_class
+from unidev.distributed.launchers.gpus import gpus_of_each
 from unidev.distributed.messages.pickling import packed_call, preparation
 from unidev.distributed.running.supervisor import Supervisor
-from unidev.distributed.workers.worker_host import FILES
 from unidev.errors import InvalidDataError, RunError, UnsupportedOperation, WorkerFailedError
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
+from unidev.registry.simulation import simulated_count
 from unidev.support.arguments import checked_path, non_negative_integer, real_number
 from unidev.support.printing import say
 from unidev.support.wording import shown
+from unidev.worker_host.events import Job
+from unidev.worker_host.host import FILES
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Iterator, Mapping
 
     from unidev.contract.group_engine import GroupSetting
     from unidev.contract.launcher import Launcher
 
 MOST = 4096
+_PROGRAM = "from unidev.distributed.workers.worker import main; main()"
 _LEEWAY_S = 60.0
 """How much longer engines wait than the user's timeout: the supervisor is to end the run, which
 knows who is missing, and not an error of an engine that does not."""
@@ -116,10 +119,10 @@ def run(  # noqa: PLR0913  each is an option of its own
     }  # fmt: skip
     for attempt in range(attempts):
         with _limits_named():
-            workers_of = cls(size, gpus, address)
+            workers_of = cls(size, address)
         try:
             with _limits_named():
-                _start(workers_of, call, {**order, "attempt": attempt})
+                _start(workers_of, gpus, call, {**order, "attempt": attempt})
             results = Supervisor(workers_of, timeout_s).results()
         except WorkerFailedError as error:
             if attempt + 1 == attempts:
@@ -176,10 +179,15 @@ def _remedy(error: OSError) -> str | None:
     return None
 
 
-def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
+def _start(
+    launcher: Launcher, wanted_gpus: int | None, call: bytes, order: Mapping[str, Any]
+) -> None:
     """Start the workers, each with its ``Membership``."""
     backend = order["backend"]
-    gpus = launcher.gpus_per_worker(backend)
+    gpus = gpus_of_each(launcher, wanted_gpus, backend)
+    launcher.place(0 if simulated_count() else gpus)
+    # A launcher may start them on machines where these are not set.
+    ours = {name: value for name, value in os.environ.items() if name.startswith("UNIDEV_")}
     setting = group_setting(backend_spec(backend))
     if len(launcher.hosts) == 1:
         setting = None  # one worker joins no other
@@ -192,8 +200,8 @@ def _start(launcher: Launcher, call: bytes, order: Mapping[str, Any]) -> None:
             "joins_first": setting is not None and setting.joins_first,
         }  # fmt: skip
         message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
-        environment = {"UNIDEV_BACKEND": backend, **arrangement.environment[rank]}
-        jobs.append(Job(rank, environment, message))
+        environment = {**ours, "UNIDEV_BACKEND": backend, **arrangement.environment[rank]}
+        jobs.append(Job(rank, environment, _PROGRAM, message))
     launcher.start(jobs, arrangement.helpers)
 
 

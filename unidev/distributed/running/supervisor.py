@@ -8,25 +8,26 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.launcher import ENDED, MESSAGE, OUTPUT, PROGRESS, Event, Frame, Progress
-from unidev.distributed.messages.board import BACKWARD, JOINING, OPERATIONS
 from unidev.distributed.messages.comparing import Comparisons
-from unidev.distributed.messages.frames import (
-    COMPARE,
-    DATA,
-    EVERYBODY,
-    FAILED,
-    FINISH,
-    PARENT,
-    RESULT,
-)
 from unidev.distributed.running import failures
 from unidev.distributed.running.failures import CAUSE, SUSPECT, Failure
 from unidev.support.child_processes import TAIL_LINES
 from unidev.support.printing import say, show
 from unidev.support.wording import one_line, seconds_text
+from unidev.worker_host.board import BACKWARD, JOINING, OPERATIONS
+from unidev.worker_host.events import Ended, Event, Output, Progress
+from unidev.worker_host.frames import (
+    COMPARE,
+    FAILED,
+    FINISH,
+    PARENT,
+    RESULT,
+    Frame,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from unidev.contract.launcher import Launcher
 
 _TICK_S = 0.2
@@ -92,34 +93,30 @@ class Supervisor:
 
     # -- what is heard -------------------------------------------------------------------------
 
-    def _take(self, events: Any) -> None:
+    def _take(self, events: Sequence[Event]) -> None:
         for event in events:
-            _HANDLERS[event.kind](self, event)
+            _HANDLERS[type(event.news)](self, event.rank, event.news)
 
-    def _message(self, event: Event) -> None:
-        rank, frame = event.rank, event.content
-        if frame.kind == DATA:
-            everybody = [each for each in self._progress if each != rank]
-            for peer in everybody if frame.peer == EVERYBODY else [frame.peer]:
-                self._launcher.send(peer, frame._replace(peer=rank))
-        elif frame.kind == COMPARE:
+    def _message(self, rank: int, frame: Frame) -> None:
+        for peer in frame.receivers(rank, len(self._progress)):
+            self._launcher.send(peer, frame.sent_by(rank))
+        if frame.kind == COMPARE:
             self._comparisons.add(rank, frame)
         elif frame.kind == RESULT:
             self._results[rank] = bytes(frame.body)
         elif frame.kind == FAILED:
             self._fail(failures.raised(rank, pickle.loads(frame.body)))  # noqa: S301  our worker's
 
-    def _printed(self, event: Event) -> None:
-        stream, line = event.content
-        self._output[event.rank].append(one_line(line))
-        show(f"[{event.rank}] {line}", sys.stdout if stream == 1 else sys.stderr)
+    def _printed(self, rank: int, line: Output) -> None:
+        self._output[rank].append(one_line(line.text))
+        show(f"[{rank}] {line.text}", sys.stdout if line.stream == 1 else sys.stderr)
 
-    def _moved(self, event: Event) -> None:
-        self._progress[event.rank] = event.content
-        self._since[event.rank] = time.monotonic()
+    def _moved(self, rank: int, progress: Progress) -> None:
+        self._progress[rank] = progress
+        self._since[rank] = time.monotonic()
 
-    def _gone(self, event: Event) -> None:
-        rank, (code, stack) = event.rank, event.content
+    def _gone(self, rank: int, end: Ended) -> None:
+        code, stack = end
         self._ended.add(rank)
         if rank not in self._results:
             is_inside = self._is_inside(rank) or self._progress[rank].operation == BACKWARD
@@ -217,9 +214,9 @@ class Supervisor:
         )
 
 
-_HANDLERS = {
-    MESSAGE: Supervisor._message,
-    OUTPUT: Supervisor._printed,
-    PROGRESS: Supervisor._moved,
-    ENDED: Supervisor._gone,
+_HANDLERS: Mapping[type, Any] = {
+    Frame: Supervisor._message,
+    Output: Supervisor._printed,
+    Progress: Supervisor._moved,
+    Ended: Supervisor._gone,
 }

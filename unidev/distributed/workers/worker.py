@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.distributed.exchange import membership
 from unidev.distributed.exchange.membership import Membership
-from unidev.distributed.messages.board import Board
 from unidev.distributed.messages.channel import Channel
-from unidev.distributed.messages.frames import FAILED, RESULT
-from unidev.distributed.messages.shared_memory import SharedMemory
-from unidev.distributed.workers.guarding import end_with_parent
 from unidev.distributed.workers.own_gpus import see_own_gpus
 from unidev.registry.loading import load_backend
 from unidev.support.wording import shown
+from unidev.worker_host.board import Board
+from unidev.worker_host.frames import FAILED, RESULT
+from unidev.worker_host.guarding import end_with_parent
+from unidev.worker_host.shared_memory import SharedMemory
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,16 +1,14 @@
-"""Messages over pipes: written whole, read piece by piece."""
+"""Messages of workers, and how they travel over pipes: written whole, read piece by piece."""
 
 from __future__ import annotations
 
 import os
 import struct
 from collections import deque
-from typing import TYPE_CHECKING
-
-from unidev.contract.launcher import Frame
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 ORDER, DATA, COMPARE, AGREED, DIFFERS, RESULT, FAILED, FINISH = range(8)
 """The kinds of message."""
@@ -18,6 +16,38 @@ PARENT = -1
 """The peer that is the process that called ``run``."""
 EVERYBODY = -2
 """The peer that is all other workers."""
+
+
+class Frame(NamedTuple):
+    """A message between a worker and the process that called ``run``, or another worker.
+
+    A launcher passes each message of a worker on to ``run``, which sends those for other workers to
+    them. Or, if it has a shorter way between its hosts, it takes that for the ``receivers``.
+    """
+
+    kind: int
+    """Of no concern to a launcher."""
+    peer: int
+    """The other end, by rank, or one of the negative numbers of this module."""
+    tag: int
+    body: Any
+    """Bytes, or anything with their buffer."""
+
+    def receivers(self, sender: int, size: int) -> Sequence[int]:
+        """The ranks of the workers for which worker ``sender`` sends it; none if it is for ``run``.
+
+        ``size`` is the number of all workers.
+        """
+        if self.kind != DATA:
+            return ()
+        if self.peer == EVERYBODY:
+            return [rank for rank in range(size) if rank != sender]
+        return [self.peer]
+
+    def sent_by(self, sender: int) -> Frame:
+        """The message as its receivers get it."""
+        return self._replace(peer=sender)
+
 
 _HEADER = struct.Struct("<Biqq")
 _PIPE_BYTES = 1 << 20

@@ -9,7 +9,7 @@ import mmap
 import struct
 import time
 
-from unidev.contract.launcher import Progress
+from unidev.worker_host.events import Progress
 
 OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",

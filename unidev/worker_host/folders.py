@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RUN, RAY = "unidev-run-", "unidev-ray-"
-_ALL = (RUN, RAY)
+PREFIX = "unidev-run-"
 
 
 @contextmanager
-def own_folder(prefix: str) -> Iterator[str]:
+def own_folder() -> Iterator[str]:
     """An empty folder that is deleted afterwards; deletes those whose owners have ended.
 
     Only this user's, and whatever launcher made them.
     """
     sweep()
-    folder = tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-")
+    folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
     try:
         yield folder
     finally:
@@ -37,11 +36,10 @@ def sweep() -> None:
     """Delete the folders of this user's processes that have ended."""
     import psutil
 
-    for prefix in _ALL:
-        for left in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
-            owner = left.name.removeprefix(prefix).partition("-")[0]
-            if owner.isdecimal() and _is_own(left) and not psutil.pid_exists(int(owner)):
-                shutil.rmtree(left, ignore_errors=True)
+    for left in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        owner = left.name.removeprefix(PREFIX).partition("-")[0]
+        if owner.isdecimal() and _is_own(left) and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _is_own(folder: Path) -> bool:

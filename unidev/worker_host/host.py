@@ -15,40 +15,32 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.contract.launcher import (
-    ENDED,
-    MESSAGE,
-    OUTPUT,
-    PROGRESS,
-    Ended,
-    Event,
-    Frame,
-    Progress,
-)
-from unidev.distributed.messages.board import Board, board_bytes
-from unidev.distributed.messages.frames import (
+from unidev.errors import UnsupportedOperation
+from unidev.support.child_processes import end_group
+from unidev.support.extras import check_extra
+from unidev.worker_host.board import Board, board_bytes
+from unidev.worker_host.events import Ended, Event, Output, Progress
+from unidev.worker_host.frames import (
     FAILED,
     ORDER,
     PARENT,
+    Frame,
     GarbledError,
     Reader,
     Writer,
     widen,
 )
-from unidev.distributed.messages.shared_memory import files_for
-from unidev.distributed.workers.guarding import end_marked, new_mark, with_mark
-from unidev.errors import UnsupportedOperation
-from unidev.support.child_processes import end_group
-from unidev.support.extras import check_extra
+from unidev.worker_host.guarding import end_marked, new_mark, with_mark
+from unidev.worker_host.shared_memory import files_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import IO
 
     from unidev.contract.group_engine import HelperProcess
-    from unidev.contract.launcher import Job
+    from unidev.worker_host.events import Job
 
-_ROOT = str(Path(__file__).parents[3])
+_ROOT = str(Path(__file__).parents[2])
 _TICK_S = 0.1
 _LINE_BYTES = 64 * 1024
 """The longest line that is shown as one."""
@@ -77,10 +69,15 @@ class _Worker(NamedTuple):
 
 
 class WorkerHost:
-    """Worker processes on this host, each the leader of a session of its own.
+    """The workers of one run on this host: processes, each the leader of a session of its own.
 
-    All that they start has a mark in its environment, by which it is found at the end; if this
-    process is killed, a guard beside it looks for the mark.
+    Its methods do for these workers what those of ``Launcher`` do for all; ``start_helpers`` alone
+    starts helpers where the workers are not started yet. They are called from one thread, but for
+    ``wake``. All that workers start has a mark in its environment, by which ``end`` finds it; if
+    this process is killed, a guard beside it does.
+
+    Raises:
+        UnsupportedOperation: on Windows; without psutil.
     """
 
     def __init__(self) -> None:
@@ -195,10 +192,9 @@ class WorkerHost:
         down, up, out, err = (self._pipe() for _ in range(4))
         theirs = [down[0], up[1], board, crash.fileno()]
         words = [os.getpid(), *theirs, place, count, *shared]
-        program = "from unidev.distributed.workers.worker import main; main()"
         try:
             process = subprocess.Popen(  # noqa: S603  our own interpreter
-                [*_python(program), *map(str, words)],
+                [*_python(job.program), *map(str, words)],
                 env={**os.environ, **job.environment, **with_mark(self._mark)},
                 stdin=subprocess.DEVNULL,
                 stdout=out[1],
@@ -235,7 +231,7 @@ class WorkerHost:
             if code is not None:
                 yield from self._rest_of(worker)
                 self._running.remove(worker.rank)
-                yield Event(ENDED, worker.rank, Ended(code, _stack(worker.crash)))
+                yield Event(worker.rank, Ended(code, _stack(worker.crash)))
 
     def _rest_of(self, worker: _Worker) -> Iterator[Event]:
         """The rest of an ended worker's messages and output; not what its children write later."""
@@ -253,7 +249,7 @@ class WorkerHost:
             now = self._board.read(worker.place)
             if now != self._seen.get(worker.rank):
                 self._seen[worker.rank] = now
-                yield Event(PROGRESS, worker.rank, now)
+                yield Event(worker.rank, now)
 
 
 class _Wakeup:
@@ -290,9 +286,9 @@ class _Messages:
             frames = self._reader.read()
             if frames is None:
                 return None
-            return [Event(MESSAGE, self.rank, frame) for frame in frames]
+            return [Event(self.rank, frame) for frame in frames]
         except GarbledError:
-            return [Event(MESSAGE, self.rank, Frame(FAILED, PARENT, 0, pickle.dumps(_GARBLED)))]
+            return [Event(self.rank, Frame(FAILED, PARENT, 0, pickle.dumps(_GARBLED)))]
 
     def reads_left(self) -> int:
         """How often to read at most once the worker has ended."""
@@ -317,7 +313,7 @@ class _Lines:
         if len(self._rest) > _LINE_BYTES:
             lines, self._rest = [*lines, self._rest], b""
         texts = [line.decode(errors="replace").rstrip("\r") for line in lines]
-        return [Event(OUTPUT, self.rank, (self._stream, text)) for text in texts]
+        return [Event(self.rank, Output(self._stream, text)) for text in texts]
 
     def reads_left(self) -> int:
         """As often as what is in the pipe needs: a child of the worker may write for ever."""
@@ -353,7 +349,7 @@ def _reserve(file: IO[bytes], size: int) -> None:
 
 
 def _start_guard(mark: str) -> subprocess.Popen[bytes]:
-    program = "from unidev.distributed.workers.guarding import keep_guard; keep_guard()"
+    program = "from unidev.worker_host.guarding import keep_guard; keep_guard()"
     return subprocess.Popen(  # noqa: S603  our own interpreter
         [*_python(program), str(os.getpid()), mark],
         stdin=subprocess.PIPE,
@@ -364,7 +360,7 @@ def _start_guard(mark: str) -> subprocess.Popen[bytes]:
 
 
 def _start_helper(helper: HelperProcess, mark: dict[str, str]) -> subprocess.Popen[bytes]:
-    program = "from unidev.distributed.workers.guarding import main; main()"
+    program = "from unidev.worker_host.guarding import main; main()"
     return subprocess.Popen(  # noqa: S603  our own interpreter
         [*_python(program), str(os.getpid()), *helper.arguments],
         env={**os.environ, **helper.environment, **mark},
