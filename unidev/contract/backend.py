@@ -152,8 +152,8 @@ class Backend(Abilities, ABC):
         """The framework's own object for an available device; cached in ``Device.native``.
 
         Best without starting the framework's runtime, so that a process that has only looked at
-        devices can fork. Where the object exists only once the runtime runs, as in JAX,
-        ``contexts.fork_after_looking`` is a known failure, for ``expectations.toml``.
+        devices can fork. Where the object exists only once the runtime runs, and that needs threads
+        of its own, ``contexts.fork_after_looking`` is a known failure, for ``expectations.toml``.
         """
 
     @abstractmethod

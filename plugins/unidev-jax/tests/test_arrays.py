@@ -11,7 +11,13 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import unidev
-from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
+from unidev.errors import (
+    DeletedTensorError,
+    FrameworkError,
+    UnsupportedDtypeError,
+    UnsupportedOperation,
+)
+from unidev_jax import copying
 
 
 def sharded():
@@ -53,6 +59,67 @@ def test_a_large_full_array_is_made_by_jax():
     x = unidev.full((1 << 20,), 3, dtype="int64", device="gpu:1")
     assert (str(unidev.device_of(x)), str(x.dtype)) == ("gpu:1", "int64")
     assert set(unidev.to_numpy(x).tolist()) == {3}
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+@pytest.mark.parametrize("elements", [16, 1 << 20])
+def test_a_copy_has_arrived_and_its_memory_is_jaxs_to_use_again(device, elements):
+    x = unidev.rand(elements, device="cpu")
+    y = unidev.copy_to(x, device)
+    assert y.is_ready()
+    assert y.committed
+    assert not unidev.shares_memory(x, y)
+    address = y.unsafe_buffer_pointer()
+    z = jax.jit(lambda y: -y, donate_argnums=0)(y)  # memory of NumPy's could not be donated
+    assert (y.is_deleted(), z.unsafe_buffer_pointer()) == (True, address)
+    np.testing.assert_array_equal(unidev.to_numpy(z), -unidev.to_numpy(x))
+
+
+@pytest.fixture(params=[True, False], ids=["this JAX", "a JAX without it"])
+def _direct_way(request, monkeypatch):
+    """With JAX's private function, and without: then only ``jax.device_put`` copies."""
+    if not request.param:
+        monkeypatch.setattr(copying, "_put", None)
+    copying._host_memory.cache_clear()
+    yield
+    copying._host_memory.cache_clear()
+
+
+@pytest.mark.usefixtures("_direct_way")
+@pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32", "int64", "complex128"])
+def test_copies_are_the_same_with_and_without_the_direct_way(dtype):
+    values = np.arange(6).reshape(2, 3).astype(copying.DTYPES[dtype])
+    x = unidev.array(values, device="gpu:0")
+    for device in ("cpu:0", "gpu:0", "gpu:1"):
+        y = unidev.copy_to(x, device)
+        assert (str(y.dtype), y.committed, y.weak_type) == (dtype, True, False)
+        assert str(unidev.device_of(y)) == device
+        assert not unidev.shares_memory(x, y)
+        np.testing.assert_array_equal(unidev.to_numpy(y), values)
+
+
+def test_a_weak_type_stays_weak():
+    x = jnp.asarray(1.5)
+    assert [unidev.copy_to(x, device).weak_type for device in ("cpu", "gpu:1")] == [True, True]
+
+
+def test_an_array_in_a_mesh_of_one_device_is_copied_out_of_it():
+    mesh = Mesh(np.array(jax.devices()[1:2]), ("rows",))
+    x = jax.device_put(np.ones((3, 2), np.float32), NamedSharding(mesh, PartitionSpec("rows")))
+    for device in ("cpu:0", "gpu:0", "gpu:1"):
+        y = unidev.copy_to(x, device)
+        assert str(unidev.device_of(y)) == device
+        assert not unidev.shares_memory(x, y)
+        assert unidev.to_numpy(y + 1).tolist() == [[2, 2]] * 3
+
+
+@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
+def test_jaxs_guard_sees_a_copy_as_an_explicit_transfer(device):
+    x = unidev.ones(3, device="cpu")
+    with jax.transfer_guard("disallow"):
+        assert unidev.to_numpy(unidev.copy_to(x, device)).tolist() == [1, 1, 1]
+    with jax.transfer_guard("disallow_explicit"), pytest.raises(FrameworkError, match="Disallowed"):
+        unidev.copy_to(x, device)
 
 
 def test_a_sharded_array_has_no_device_and_can_be_read():

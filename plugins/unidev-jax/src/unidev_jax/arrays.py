@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from importlib import import_module
 from typing import Any
 
 from unidev.errors import DeletedTensorError, UnsupportedOperation
@@ -9,6 +11,10 @@ from unidev_jax.framework import jax
 from unidev_jax.variables import plain
 
 TRACER = jax.core.Tracer
+_extended: Any = import_module("jax.extend.core")
+"""Public, and not imported with JAX."""
+_has_state = hasattr(_extended, "get_opaque_trace_state")  # in JAX 0.7, jax.core alone
+_trace_state: Any = (_extended if _has_state else jax.core).get_opaque_trace_state
 
 
 def value_of(x: Any) -> Any:
@@ -80,3 +86,20 @@ def only_device(x: Any) -> Any:
             "jax.device_put(x, device) copies it there",
         )
     return device
+
+
+def is_tracing() -> bool:
+    """Whether JAX traces the function that runs now, to compile or to differentiate it."""
+    return bool(_trace_state() != _outside())
+
+
+def _outside() -> Any:
+    """JAX's state where no function is traced: that of a new thread."""
+    if not _states:
+        thread = threading.Thread(target=lambda: _states.append(_trace_state()))
+        thread.start()
+        thread.join()
+    return _states[0]
+
+
+_states: list[Any] = []

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import nullcontext
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Autograd
 from unidev.errors import UnsupportedOperation
-from unidev_jax.arrays import TRACER
+from unidev_jax.arrays import TRACER, is_tracing
 from unidev_jax.copying import wide
 from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import assigning, is_variable, plain
@@ -17,12 +15,6 @@ from unidev_jax.variables import assigning, is_variable, plain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
-
-
-_extended: Any = import_module("jax.extend.core")
-"""Public, and not imported with JAX."""
-_has_state = hasattr(_extended, "get_opaque_trace_state")  # in JAX 0.7, jax.core alone
-_trace_state: Any = (_extended if _has_state else jax.core).get_opaque_trace_state
 
 
 class JaxAutograd(Autograd):
@@ -170,20 +162,3 @@ def _subtracted(xs: list[Any], gradients: list[Any], lr: Any) -> list[Any]:
 
 
 _stepped = jax.jit(_subtracted)
-
-
-def is_tracing() -> bool:
-    """Whether JAX traces the function that runs now, to compile or to differentiate it."""
-    return bool(_trace_state() != _outside())
-
-
-def _outside() -> Any:
-    """JAX's state where no function is traced: that of a new thread."""
-    if not _states:
-        thread = threading.Thread(target=lambda: _states.append(_trace_state()))
-        thread.start()
-        thread.join()
-    return _states[0]
-
-
-_states: list[Any] = []

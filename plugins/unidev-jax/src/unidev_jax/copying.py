@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import re
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from unidev_jax.arrays import TRACER
+from numpy import asarray  # itself: a trace replaces the name in NumPy
+
+from unidev_jax.arrays import TRACER, is_tracing
 from unidev_jax.framework import jax, jnp
 
 if TYPE_CHECKING:
@@ -23,6 +26,8 @@ WIDE = ("int64", "uint64", "float64", "complex128")
 """Dtypes that JAX makes only where its 64 bits are enabled."""
 DTYPES = {name: jnp.dtype(name) for name in NARROW + WIDE}
 _WIDE = frozenset(jnp.dtype(name) for name in WIDE)
+_SAME_ON_HOST = frozenset(DTYPES.values())
+"""Dtypes of which JAX and NumPy have the same bytes: not int4, nor random keys."""
 _SCALAR = type(jnp.float32)
 _NUMBERED = re.compile(r"[a-z]+[0-9]\w*")
 _enable_x64 = (
@@ -31,6 +36,21 @@ _enable_x64 = (
     else import_module("jax.experimental").enable_x64  # before JAX 0.8
 )
 _NOTHING = contextlib.nullcontext()
+_xla: Any = getattr(import_module("jax._src.lib"), "xla_client", None)
+_put: Any = getattr(_xla, "batched_device_put", None)
+"""What ``jax.device_put`` calls in the end, and not public: None if this JAX has it elsewhere.
+
+``device_put`` leaves copies between CPU devices to another thread. Waiting for it takes longer than
+all else in a copy of a few bytes, on a busy machine ten times as long, and a process made by fork
+has no such thread.
+"""
+_WAITED_FOR_BYTES = 1 << 20
+"""From here on, ``device_put`` is as fast or faster, and the waiting does not count."""
+_ALLOWED = (None, "allow")
+"""Settings of ``jax.transfer_guard`` that have no effect."""
+_AT_ONCE: Any = getattr(_xla, "HostBufferSemantics", None) and (
+    _xla.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+)
 
 
 def dtype_of(spec: object) -> Any:
@@ -64,7 +84,10 @@ def copied(x: Any, native: Any) -> Any:
     Without ``may_alias=False``, JAX 0.10 returns a new array on the same memory.
     """
     with wide(x.dtype):
-        return jax.device_put(x, native, may_alias=False)
+        is_direct = not isinstance(x, TRACER) and _is_on_host(x) and _goes_at_once(x.dtype, native)
+        if not is_direct or x.nbytes > _WAITED_FOR_BYTES:
+            return jax.device_put(x, native, may_alias=False)
+        return _put_at_once(x.aval, asarray(x), native)
 
 
 def from_host(array: Array, native: Any) -> Any:
@@ -75,6 +98,8 @@ def from_host(array: Array, native: Any) -> Any:
     from an array of JAX's. In a function that is traced, it becomes a constant of the program.
     """
     with wide(array.dtype):
+        if _goes_at_once(array.dtype, native):
+            return _put_at_once(jax.typeof(array), array, native)
         made = jax.device_put(array, native)
         if isinstance(made, TRACER):
             return made
@@ -84,3 +109,45 @@ def from_host(array: Array, native: Any) -> Any:
         if made.unsafe_buffer_pointer() != array.ctypes.data:
             return made
         return jax.block_until_ready(jax.device_put(made, native, may_alias=False))
+
+
+def _put_at_once(aval: Any, values: Array, native: Any) -> Any:
+    """``values`` in new memory on ``native``, a CPU; has arrived."""
+    return _put(aval, _host_memory(native), [values], [native], True, False, _AT_ONCE)
+
+
+def _goes_at_once(dtype: Any, native: Any) -> bool:
+    """Whether ``_put_at_once`` may take values of ``dtype`` to ``native``.
+
+    ``device_put`` remains for a function that is traced, which records it, and for the guards of
+    JAX's transfers, which count it as explicit.
+    """
+    config = jax.config
+    return (
+        _host_memory(native) is not None
+        and dtype in _SAME_ON_HOST
+        and config.jax_transfer_guard_host_to_device in _ALLOWED
+        and config.jax_transfer_guard_device_to_device in _ALLOWED
+        and not is_tracing()
+    )
+
+
+@cache
+def _host_memory(native: Any) -> Any:
+    """The sharding of arrays on ``native``, if that is a CPU."""
+    if _put is None or _AT_ONCE is None or native.platform != "cpu":
+        return None
+    return jax.sharding.SingleDeviceSharding(native)
+
+
+def _is_on_host(x: Any) -> bool:
+    """Whether ``x`` is in a CPU's own memory, which NumPy reads."""
+    sharding = x.sharding
+    return type(sharding) is jax.sharding.SingleDeviceSharding and _is_host_memory(sharding)
+
+
+@cache
+def _is_host_memory(sharding: Any) -> bool:
+    (device,) = sharding.device_set
+    own = device.default_memory().kind
+    return device.platform == "cpu" and sharding.memory_kind in (None, own)

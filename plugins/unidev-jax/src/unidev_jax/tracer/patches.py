@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Patches
-from unidev_jax.arrays import TRACER
-from unidev_jax.autograd import is_tracing
+from unidev_jax.arrays import TRACER, is_tracing
 from unidev_jax.framework import jax, jnp
 from unidev_jax.tracer.transfers import Transfers, is_array
 from unidev_jax.variables import plain

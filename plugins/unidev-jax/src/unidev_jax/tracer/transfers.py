@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.errors import UnsupportedOperation
-from unidev_jax.arrays import TRACER, value_of
-from unidev_jax.autograd import is_tracing
+from unidev_jax.arrays import TRACER, is_tracing, value_of
 from unidev_jax.framework import jax
 from unidev_jax.tracer.names import called, is_jaxs_own
 from unidev_jax.tracer.sight import Sight, are_one, parts_of, shard_shape, transfer
