@@ -1,55 +1,130 @@
-"""Naive backends: a real framework's, where a copy is the call that most people would write.
-
-For the tests of plugins, which show that the suite sees through it. A module on the import path
-makes one, and ``plugin_suite.judge`` runs checks on it in a child process::
-
-    to = NaiveBackend("to", unidev_torch, lambda x, device: x.to(device))
-"""
+"""Copies by the calls that most people would write: each framework's own that are no copies."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.hookspecs import hookimpl
-from unidev.registry.loading import load_class
+from mutants.mutant import MXNET, PADDLE, TENSORFLOW, TORCH, mutant, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.backend import Backend
-    from unidev.contract.backend_spec import BackendSpec
+_DISJOINT = "copy.disjoint_on_the_same_device"
+_ACROSS = "copy.disjoint_across_devices"
+_APART = "copy.writing_one_leaves_the_other"
+_DIFFERS = "as_in_device.differs_from_copy_to"
+_LANDS = "copy.lands_on_the_device_asked_for"
+_GRADIENT = "copy.gradient_reaches_the_source"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # pluggy keeps plugins in dicts: compare by `is`
-class NaiveBackend:
-    """A plugin like another, but for how its backend copies."""
+def _copy_by(backend: Any, call: Callable[[Any, Any], Any]) -> None:
+    """``call(x, device)`` copies, with a ``Device``, also where ``x`` is there already."""
 
-    name: str
-    plugin: Any
-    """The plugin that it is made of. (Its hook alone would be taken for one of this plugin's.)"""
-    copy: Callable[[Any, Any], Any]
-    """``copy(x, device)``, with a ``Device``."""
+    @replace(backend)
+    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return call(x, device)
 
-    @hookimpl
-    def unidev_register_backend(self) -> BackendSpec:
-        """As the other plugin does, under another name."""
-        spec: BackendSpec = self.plugin.unidev_register_backend()
-        return dataclasses.replace(spec, name=f"naive_{self.name}", load=self.load)
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return call(x, device) if self.device_of(x) is device else None
 
-    def load(self) -> type[Backend]:
-        """The other plugin's backend, with another copy."""
-        copy = self.copy
 
-        class Naive(load_class(self.plugin.unidev_register_backend())):  # type: ignore[misc]  # known when it is loaded
-            """The backend, but for how it copies."""
+@mutant(_DISJOINT, _APART, _DIFFERS, plugin=TORCH)
+def torch_to(backend: Any) -> None:
+    """``x.to(device)``, which returns ``x`` where it is there."""
+    _copy_by(backend, lambda x, device: x.to(device.native))
 
-            def copy_to(self, x: Any, device: Any, non_blocking: bool) -> Any:
-                """The naive call."""
-                return copy(x, device)
 
-            def copy_if_there(self, x: Any, device: Any) -> Any:
-                """The naive call, too."""
-                return copy(x, device) if self.device_of(x) is device else None
+@mutant(_DISJOINT, _APART, _DIFFERS, plugin=TORCH)
+def torch_as_tensor(backend: Any) -> None:
+    """``torch.as_tensor(x, device=device)``, which returns ``x`` where it is there."""
+    import torch
 
-        return Naive
+    _copy_by(backend, lambda x, device: torch.as_tensor(x, device=device.native))
+
+
+@mutant(_DISJOINT, _APART, _GRADIENT, plugin=TORCH)
+def torch_detach(backend: Any) -> None:
+    """``x.to(device).detach()``: another tensor on the same memory."""
+    _copy_by(backend, lambda x, device: x.to(device.native).detach())
+
+
+@mutant(_GRADIENT, plugin=TORCH)
+def torch_detach_clone(backend: Any) -> None:
+    """``x.detach().clone().to(device)``: a copy, to which no gradient comes."""
+    _copy_by(backend, lambda x, device: x.detach().clone().to(device.native))
+
+
+@mutant(_DISJOINT, _ACROSS, _DIFFERS, plugin=TENSORFLOW)
+def tf_identity(backend: Any) -> None:
+    """``tf.identity`` on the device, which shares memory with ``x``."""
+    import tensorflow as tf
+
+    _copy_by(backend, _on(tf.identity))
+
+
+@mutant(_DISJOINT, _ACROSS, _DIFFERS, plugin=TENSORFLOW)
+def tf_constant(backend: Any) -> None:
+    """``tf.constant(x)`` on the device, which returns ``x`` where it is there."""
+    import tensorflow as tf
+
+    _copy_by(backend, _on(tf.constant))
+
+
+@mutant("copy.values_bit_exact", _DISJOINT, _ACROSS, plugin=TENSORFLOW)
+def tf_add_zero(backend: Any) -> None:
+    """``x + 0`` on the device: not of booleans, and -0.0 becomes 0.0."""
+    import tensorflow as tf
+
+    def added(x: Any) -> Any:
+        if x.dtype.is_floating or x.dtype.is_integer:
+            return x + tf.zeros([], x.dtype)
+        return tf.raw_ops.DeepCopy(x=x)
+
+    _copy_by(backend, _on(added))
+
+
+def _on(call: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    import tensorflow as tf
+
+    def copy(x: Any, device: Any) -> Any:
+        with tf.device(device.native_name):
+            return call(x)
+
+    return copy
+
+
+@mutant(_DISJOINT, _APART, _DIFFERS, plugin=PADDLE)
+def paddle_to(backend: Any) -> None:
+    """``x.to(device)``, which returns ``x`` where it is there."""
+    _copy_by(backend, lambda x, device: x.to(device.native))
+
+
+@mutant(_DISJOINT, _APART, _DIFFERS, plugin=PADDLE)
+def paddle_cpu(backend: Any) -> None:
+    """``x.cpu()``, which returns ``x`` on the CPU, and knows no other device."""
+    _copy_by(backend, lambda x, device: x.cpu())
+
+
+@mutant(_DISJOINT, _APART, _GRADIENT, plugin=PADDLE)
+def paddle_detach(backend: Any) -> None:
+    """``x.detach()``: another tensor on the same memory."""
+    _copy_by(backend, lambda x, device: x.detach())
+
+
+@mutant(_GRADIENT, plugin=PADDLE)
+def paddle_to_with_copy(backend: Any) -> None:
+    """``x.to("cpu", copy=True)``: a copy, to which no gradient comes."""
+    _copy_by(backend, lambda x, device: x.to("cpu", copy=True))
+
+
+@mutant(_DISJOINT, _APART, _DIFFERS, plugin=MXNET)
+def mxnet_as_in_ctx(backend: Any) -> None:
+    """``x.as_in_ctx(device)``, which returns ``x`` where it is there."""
+    _copy_by(backend, lambda x, device: x.as_in_ctx(device.native))
+
+
+@mutant(_LANDS, _ACROSS, plugin=MXNET)
+def mxnet_copy(backend: Any) -> None:
+    """``x.copy()``, which stays where ``x`` is."""
+    _copy_by(backend, lambda x, device: x.copy())
