@@ -7,12 +7,11 @@ import random
 import pytest
 from running_examples import FRAMEWORKS
 from session_seed import session_seed
-from training_loops import NORMS
 from training_table import KINDS, SIZES, compared
 
 SEED = session_seed("TRAINING_SEED")
-LEFT_OUT = {"jax": ("loader", NORMS)}
-"""JAX has no loader of its own, and its backend does not synchronise batch normalisation yet."""
+LEFT_OUT = {"jax": ("loader",)}
+"""JAX has no loader of its own."""
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -13,12 +13,14 @@ from unidev_jax.framework import jax
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import modules_in
 from unidev_jax.nn import functions
+from unidev_jax.nn.synchronized import synchronized
 from unidev_jax.variables import assigning, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
-    from unidev.contract import Array, Model, Pair, Tensor
+    from unidev.contract import Array, CombineMoments, Model, Pair, Tensor
 
 _FLAGS = ("use_running_average", "deterministic")
 """Attributes by which Flax's modules have a mode; both are False in training mode."""
@@ -117,11 +119,16 @@ class BatchNorm(nnx.Module):  # type: ignore[misc]
         if self.use_running_average:
             mean, variance = plain(self.running_mean), plain(self.running_var)
         else:
-            mean, variance = functions.batch_moments(x)
+            mean, variance = self.moments(x)
             self._count(self.running_mean, mean)
             self._count(self.running_var, variance)
         weight, bias = plain(self.weight), plain(self.bias)
         return functions.normalized(x, mean, variance, weight, bias, self.epsilon)
+
+    def moments(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """``functions.batch_moments``; inside ``synchronized``, those of all workers."""
+        found: tuple[Tensor, Tensor] = functions.batch_moments(x)
+        return found
 
     def _count(self, running: Any, new: Any) -> None:
         kept = functions.running(plain(running), jax.lax.stop_gradient(new), self.momentum)
@@ -223,6 +230,10 @@ class JaxLayers(Layers):
         metaclass: Any = type(kind)
         own = metaclass(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})
         object.__setattr__(layer, "__class__", own)
+
+    def synchronized(self, model: Model, combine: CombineMoments) -> AbstractContextManager[None]:
+        """``unidev_jax.nn.synchronized``, for layers of Flax's and of ``unidev.nn``."""
+        return synchronized(model, combine, BatchNorm)
 
     def _on_host(self, values: Array | None) -> Any:
         if values is None:

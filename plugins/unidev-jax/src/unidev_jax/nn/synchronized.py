@@ -1,0 +1,131 @@
+"""Batch normalisation by the statistics of all workers."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract import kind_of
+from unidev.errors import UnsupportedOperation
+from unidev_jax.arrays import value_of
+from unidev_jax.framework import jax, jnp
+from unidev_jax.models.flax import nnx
+from unidev_jax.models.tree import modules_in
+from unidev_jax.variables import assigning, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from unidev.contract import CombineMoments, Model, Tensor
+
+
+@contextmanager
+def synchronized(model: Model, combine: CombineMoments, own: type[Any]) -> Iterator[None]:
+    """A block in which these layers of ``model`` have a class of their own.
+
+    In it, layers of ``own``, unidev's, have other ``moments``, and Flax's another ``__call__``.
+    """
+
+    def moments(_: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+        return _moments(x, 1, combine)
+
+    def call(
+        self: Any, x: Tensor, use_running_average: bool | None = None, *, mask: Any = None
+    ) -> Tensor:
+        return _flaxs(self, x, combine, use_running_average, mask)
+
+    with ExitStack() as block:
+        for layer in _layers_of(model, own):
+            is_ours = isinstance(layer, own)
+            _give_class(layer, {"moments": moments} if is_ours else {"__call__": call}, block)
+        yield
+
+
+def _layers_of(model: Model, own: type[Any]) -> list[Any]:
+    doing = f"synchronizing the batch normalisation of a {kind_of(model)}"
+    inside = modules_in(model) if isinstance(model, nnx.Module) else ()
+    found = [each for each in inside if isinstance(each, (own, nnx.BatchNorm))]
+    if not found:
+        raise UnsupportedOperation(doing, "it has no flax.nnx.BatchNorm")
+    for layer in found:
+        if isinstance(layer, own):
+            continue
+        if type(layer).__call__ is not nnx.BatchNorm.__call__ or not isinstance(layer.axis, int):
+            raise UnsupportedOperation(
+                doing,
+                f"its {type(layer).__name__} has a __call__ of its own, or several axes: use "
+                "flax.nnx.BatchNorm",
+            )
+        if layer.axis_name is not None:
+            raise UnsupportedOperation(
+                doing, f"its {type(layer).__name__} has an axis_name, over which JAX does it"
+            )
+    return found
+
+
+def _give_class(layer: Any, methods: Mapping[str, Any], block: ExitStack) -> None:
+    """Python looks ``__call__`` up in the class; copies of the layer have the same class."""
+    kind = type(layer)
+    metaclass: Any = type(kind)
+    inner = metaclass(kind.__name__, (kind,), {**methods, "__module__": kind.__module__})
+    object.__setattr__(layer, "__class__", inner)
+    block.callback(object.__setattr__, layer, "__class__", kind)
+
+
+def _flaxs(
+    layer: Any, given: Tensor, combine: CombineMoments, is_average: bool | None, mask: Any
+) -> Tensor:
+    """``nnx.BatchNorm.__call__``; in training mode with the moments of all workers."""
+    if layer.use_running_average if is_average is None else is_average:
+        normed: Tensor = nnx.BatchNorm.__call__(layer, given, True, mask=mask)
+        return normed
+    if mask is not None:
+        doing = f"synchronizing the batch normalisation of a {type(layer).__name__}"
+        raise UnsupportedOperation(doing, "its input has a mask")
+    weights = [None if each is None else plain(each) for each in (layer.scale, layer.bias)]
+    known = [each for each in weights if each is not None]
+    dtype = jnp.result_type(given, *known) if layer.dtype is None else jnp.dtype(layer.dtype)
+    x = plain(given).astype(jnp.promote_types(dtype, jnp.float32))
+    axis = layer.axis % x.ndim
+    mean, variance = _moments(x, axis, combine)
+    with assigning():
+        for running, new in ((layer.mean, mean), (layer.var, variance)):
+            kept = plain(running) * layer.momentum + new * (1 - layer.momentum)
+            running.set_value(jax.lax.stop_gradient(kept).astype(plain(running).dtype))
+    along = [-1 if each == axis else 1 for each in range(x.ndim)]
+    scale, bias = weights
+    factor = jax.lax.rsqrt(variance + layer.epsilon)
+    factor = factor if scale is None else factor * scale
+    y = (x - mean.reshape(along)) * factor.reshape(along)
+    y = y if bias is None else y + bias.reshape(along)
+    return y.astype(dtype)
+
+
+def _moments(x: Tensor, axis: int, combine: CombineMoments) -> tuple[Tensor, Tensor]:
+    """The mean and the variance of each channel of all workers' inputs."""
+    others = tuple(each for each in range(x.ndim) if each != axis)
+    count = x.size // x.shape[axis]
+    total = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    mean = total.sum(others) / max(count, 1)
+    deviations = jnp.square(total - jnp.expand_dims(mean, others)).sum(others)
+    found: list[Any] = []
+
+    def waited_for(mean: Tensor, deviations: Tensor) -> tuple[Tensor, Tensor]:
+        found[:] = [combine(value_of(mean), value_of(deviations), count), value_of(mean).device]
+        return found[0].mean, found[0].variance
+
+    def forward(*own: Tensor) -> tuple[tuple[Tensor, Tensor], None]:
+        return waited_for(*own), None
+
+    def backward(_: None, given: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        combined, device = found
+        # JAX puts zeros, where nothing depends on one of the two, on its default device.
+        pulled: tuple[Tensor, Tensor] = combined.gradients(
+            *(jax.device_put(value_of(each), device) for each in given)
+        )
+        return pulled
+
+    combined = jax.custom_vjp(waited_for)
+    combined.defvjp(forward, backward)
+    moments: tuple[Tensor, Tensor] = combined(mean, deviations)
+    return moments
