@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from contextlib import ExitStack
 from typing import Any
 
@@ -10,8 +9,6 @@ import pytest
 
 import unidev
 from unidev.contract.tracer import PlannedTransfer, Recording
-
-PATIENCE_S = 60
 
 
 class Kept(Recording):
@@ -202,20 +199,6 @@ def test_arguments_are_not_looked_at_without_a_scope(recording: Kept) -> None:
 # -- scopes ---------------------------------------------------------------------------------------
 
 
-def test_scopes_close_in_any_order_and_the_others_go_on(recording: Kept, events: Events) -> None:
-    scopes = [events.scope(recording, name) for name in "abc"]
-    for scope in scopes:
-        scope.__enter__()
-    heard = []
-    for scope in (scopes[1], scopes[0], scopes[2]):
-        scope.__exit__(None, None, None)
-        events.clear()
-        recording.call([planned()], int)
-        heard.append([each for each in events if each.startswith("begin")])
-    assert heard == [["begin a read", "begin c read"], ["begin c read"], []]
-    assert recording.hooks == ["opened", "closed"]
-
-
 def test_two_scopes_of_the_same_functions_are_two(recording: Kept) -> None:
     seen: list[object] = []
     first, second = (recording.scope(seen.append, lambda _: None) for _ in range(2))
@@ -231,31 +214,3 @@ def test_an_exception_closes_the_scope(recording: Kept) -> None:
         raise KeyError
     assert not recording.is_on
     assert recording.hooks == ["opened", "closed"]
-
-
-def test_each_thread_has_scopes_of_its_own(recording: Kept, events: Events) -> None:
-    barrier = threading.Barrier(3, timeout=PATIENCE_S)
-    heard: dict[str, list[str]] = {}
-
-    def work(name: str, is_scoped: bool) -> None:
-        mine = Events()
-        with mine.scope(recording, name) if is_scoped else ExitStack():
-            barrier.wait()
-            for _ in range(20):
-                recording.call([planned()], barrier.wait)
-        heard[name] = mine
-
-    threads = [
-        threading.Thread(target=work, args=arguments)
-        for arguments in (("a", True), ("b", True), ("c", False))
-    ]
-    with events.scope(recording, "main"):
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE_S)
-    assert events == []
-    assert heard == {
-        **{name: [f"begin {name} read", f"end {name} read"] * 20 for name in "ab"},
-        "c": [],
-    }

@@ -80,19 +80,6 @@ def test_an_array_on_a_real_gpu_is_not_taken_for_a_simulated_one():
         backend._named_device(kind | index << 32)
 
 
-def test_scopes_make_mxnets_own_arrays_land_there_and_end():
-    before = current()
-    with unidev.gpu(2):
-        assert current() == mx.cpu(3)
-        with unidev.gpu(0):
-            assert mx.np.ones(2).ctx == mx.cpu(1)
-        assert mx.nd.ones(2).context == mx.cpu(3)
-    assert current() is before
-    with pytest.raises(ZeroDivisionError), unidev.gpu(2):
-        _ = 1 / 0
-    assert current() is before
-
-
 def test_one_device_entered_twice_and_by_two_threads_leaves_no_trace():
     device, before = unidev.gpu(1), current()
     inside, leave, seen = threading.Event(), threading.Event(), []

@@ -212,12 +212,6 @@ def test_a_view_of_columns_is_written_where_it_is():
     assert x.numpy().tolist() == [[0, 1, 1, 0]] * 2
 
 
-def test_statistics_of_batch_norm_are_no_parameters():
-    layer = paddle.nn.BatchNorm2D(3)
-    assert list(unidev.parameters(layer)) == ["weight", "bias"]
-    assert list(BACKEND.models.stored(layer)) == ["weight", "bias", "running_mean", "running_var"]
-
-
 def test_names_are_those_of_paddle():
     network = paddle.nn.TransformerEncoderLayer(4, 2, 8)
     assert list(unidev.parameters(network)) == [name for name, _ in network.named_parameters()]

@@ -142,20 +142,6 @@ def test_synchronize_returns():
     unidev.synchronize("gpu:1")
 
 
-@pytest.mark.parametrize("name", sorted(unidev.active_backend().dtypes))
-def test_every_maker_makes_each_dtype_on_the_device(name):
-    for x in (
-        unidev.zeros((2, 3), dtype=name, device="gpu:1"),
-        unidev.ones((2, 3), dtype=name, device="gpu:1"),
-        unidev.empty((2, 3), dtype=name, device="gpu:1"),
-        unidev.array([[0, 1], [1, 0]], dtype=name, device="gpu:1"),
-        unidev.full((), 1, dtype=name, device="gpu:1"),
-    ):
-        assert str(unidev.device_of(x)) == "gpu:1"
-        assert x.dtype.name == name
-    assert unidev.ones(2, dtype=name).numpy().tolist() == [1, 1]
-
-
 def test_new_tensors_share_no_memory_with_each_other_or_with_numpy():
     for make in (lambda: unidev.zeros(3), lambda: unidev.full((), 1.0), lambda: unidev.array(1.0)):
         assert not unidev.shares_memory(make(), make())

@@ -1,7 +1,5 @@
 """The tracer's scope: nothing before, nothing after, nothing for others; and what works inside."""
 
-import threading
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -68,32 +66,6 @@ def test_what_begin_returns_is_given_to_end_once_the_bytes_are_there():
     ):
         v.assign(x)
     assert seen == [(24, 0.0), ("begun", 15.0)]
-
-
-def test_other_threads_are_not_reported_and_their_scopes_are_their_own():
-    x, others, barrier = matrix(), [], threading.Barrier(2, timeout=300)
-
-    def work():
-        barrier.wait()  # the other's scope is open
-        x.numpy()
-        assert float((x + tf.ones((2, 3)))[0, 0]) == 1.0
-        with recording() as found:
-            barrier.wait()
-            x.numpy()
-            barrier.wait()  # the other's scope is closed
-            np.asarray(x)
-        others.extend(found)
-
-    thread = threading.Thread(target=work)
-    with recording() as found:
-        thread.start()
-        barrier.wait()
-        barrier.wait()
-        float(x[0, 0])
-    barrier.wait()
-    thread.join(60)
-    assert [operation for operation, *_ in found] == ["Tensor.__getitem__"]
-    assert [operation for operation, *_ in others] == ["Tensor.numpy", "numpy.asarray"]
 
 
 # -- begin may raise ------------------------------------------------------------------------------

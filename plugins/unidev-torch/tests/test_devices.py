@@ -102,15 +102,6 @@ def test_the_count_follows_torch_until_torch_has_fixed_it(
     assert TorchBackend(unidev_register_backend(), 0).device_count("gpu") == 0
 
 
-def test_looking_starts_no_accelerator(python: Python) -> None:
-    done = python(
-        "import torch, unidev\n"
-        "unidev.list_devices(), unidev.try_gpu(), unidev.num_gpus(), unidev.as_device('cpu')\n"
-        "print(torch.cuda.is_initialized())\n"
-    )
-    assert (done.stdout, done.stderr) == ("False\n", "")
-
-
 def test_the_scope_holds_for_torchs_own_tensors_in_this_thread_alone() -> None:
     elsewhere: list[torch.Tensor] = []
     with unidev.gpu(1):
@@ -138,16 +129,6 @@ def test_memory_tells_what_torch_counts() -> None:
 def test_synchronize_takes_every_device() -> None:
     unidev.synchronize()
     unidev.synchronize("gpu:3")
-
-
-def test_a_device_survives_spawn(python: Python) -> None:
-    import pickle
-
-    text = pickle.dumps(unidev.gpu(1)).hex()
-    done = python(
-        f"import pickle; print(pickle.loads(bytes.fromhex('{text}')).native)", UNIDEV_SIMULATE="2"
-    )
-    assert (done.stdout, done.stderr) == ("sim:1\n", "")
 
 
 class Reporting:

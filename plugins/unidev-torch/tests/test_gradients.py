@@ -44,52 +44,6 @@ def test_gradients_and_a_step_are_those_of_torch_itself(device: str) -> None:
     assert model.weight.tolist() == other.weight.tolist()
 
 
-def test_nothing_of_it_stays_in_autograd() -> None:
-    model = nn.Linear(4, 2)
-    model(X).sum().backward()
-    gradient = model.weight.grad
-    assert gradient is not None
-    kept = gradient.clone()
-    loss, gradients = unidev.value_and_grad(squares)(model, X)
-    assert not loss.requires_grad
-    assert not any(x.requires_grad for x in gradients.values())
-    assert model.weight.grad is gradient
-    assert torch.equal(gradient, kept)
-    unidev.sgd(model, gradients, lr=0.1)
-    assert model.weight.is_leaf
-    assert model.weight.requires_grad
-
-
-def test_frozen_parameters_have_no_gradient_and_stay() -> None:
-    model = nn.Linear(4, 2)
-    model.bias.requires_grad_(False)
-    _, gradients = unidev.value_and_grad(squares)(model, X)
-    assert list(gradients) == ["weight"]
-    bias = model.bias.clone()
-    unidev.sgd(model, gradients, lr=1.0)
-    assert torch.equal(model.bias, bias)
-
-
-def test_a_tied_weight_has_one_gradient_the_sum_of_both() -> None:
-    model = nn.Sequential(nn.Linear(4, 4, bias=False), nn.Linear(4, 4, bias=False))
-    model[1].weight = model[0].weight
-    _, gradients = unidev.value_and_grad(squares)(model, X)
-    assert list(gradients) == ["0.weight"]
-    squares(model, X).backward()
-    assert model[0].weight.grad is not None
-    assert torch.equal(gradients["0.weight"], model[0].weight.grad)
-
-
-def test_gradients_share_no_memory_where_those_of_torch_do() -> None:
-    a, b = torch.ones(3), torch.ones(3)
-    x = [torch.ones(3, requires_grad=True) for _ in range(2)]
-    first, second = torch.autograd.grad((x[0] + x[1]).sum(), x)
-    assert first.data_ptr() == second.data_ptr()
-    _, (da, db) = unidev.value_and_grad(lambda pair: (pair[0] + pair[1]).sum())([a, b])
-    da.fill_(5)
-    assert db.tolist() == [1.0, 1.0, 1.0]
-
-
 @pytest.mark.parametrize("scope", [torch.no_grad, torch.inference_mode])
 def test_it_records_inside_scopes_that_do_not(scope: type) -> None:
     w = torch.ones(3)
@@ -112,37 +66,12 @@ def test_integers_have_no_gradient_and_the_error_says_so() -> None:
         unidev.value_and_grad(lambda w: w.sum())(torch.arange(3))
 
 
-def test_parameters_on_two_devices_have_gradients_on_theirs() -> None:
-    parameters = {"here": unidev.ones(3), "there": unidev.ones(3, device="gpu:1")}
-
-    def loss_of(p: dict[str, torch.Tensor]) -> torch.Tensor:
-        return (p["here"] * unidev.copy_to(p["there"], "cpu") * 3).sum()
-
-    _, gradients = unidev.value_and_grad(loss_of)(parameters)
-    for name, x in gradients.items():
-        assert x.device == parameters[name].device
-        assert x.tolist() == [3.0, 3.0, 3.0]
-    assert unidev.sgd(parameters, gradients, lr=1.0) is not None
-    assert parameters["there"].tolist() == [-2.0, -2.0, -2.0]
-
-
 def test_a_step_tells_autograd_that_the_parameters_changed() -> None:
     w = torch.ones(3, requires_grad=True)
     loss = (w * w).sum()
     unidev.sgd(w, torch.ones(3), lr=0.5)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
-
-
-def test_no_grad_holds_in_its_thread_alone() -> None:
-    seen: list[bool] = []
-    with unidev.no_grad():
-        assert not torch.is_grad_enabled()
-        thread = threading.Thread(target=lambda: seen.append(torch.is_grad_enabled()))
-        thread.start()
-        thread.join()
-    assert seen == [True]
-    assert torch.is_grad_enabled()
 
 
 def test_threads_train_models_of_their_own_at_once() -> None:

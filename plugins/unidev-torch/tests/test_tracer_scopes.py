@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +10,6 @@ from recorded import watch
 from torch import nn, overrides
 from torch.utils import _python_dispatch as dispatching
 
-import unidev
 from unidev import TransferForbiddenError
 
 if TYPE_CHECKING:
@@ -114,21 +111,6 @@ def test_what_is_raised_in_backward_reaches_the_user() -> None:
 # -- scopes ---------------------------------------------------------------------------------------
 
 
-def test_scopes_nest_and_each_is_told() -> None:
-    x = torch.ones(2, device=A)
-    outer: list[str] = []
-    inner: list[str] = []
-    with watch(lambda moved: outer.append(moved.operation)):
-        x.cpu()
-        with watch(lambda moved: inner.append(moved.operation)):
-            x.tolist()
-            repr(x)
-            torch.tensor([x[0], x[1]], device=B)  # is read, and then goes to B
-        x.to(B)
-    assert inner == ["Tensor.tolist", "Tensor.__repr__", "torch.tensor", "torch.tensor"]
-    assert outer == ["Tensor.cpu", *inner, "Tensor.to"]
-
-
 def test_an_exception_ends_the_scope() -> None:
     recorded: list[str] = []
     with pytest.raises(KeyError), watch(lambda moved: recorded.append(moved.operation)):
@@ -154,46 +136,6 @@ def test_scopes_may_end_in_any_order_and_leave_other_modes_alone() -> None:
         assert torch.ones(1).device == torch.device(B)
         x.cpu()
     assert (first, second) == ([], ["Tensor.cpu", "Tensor.to", "Tensor.backward"])
-
-
-def test_a_devices_scope_that_ends_early_leaves_the_tracers_modes() -> None:
-    recorded: list[str] = []
-    device = unidev.gpu(1)
-    device.__enter__()
-    with watch(lambda moved: recorded.append(moved.operation)):
-        device.__exit__(None, None, None)
-        assert torch.get_default_device() == torch.device("cpu")
-        repr(torch.ones(2, device=A))
-    assert recorded == ["Tensor.__repr__"]
-
-
-def test_each_thread_is_told_its_own() -> None:
-    barrier = threading.Barrier(3, timeout=300)
-    recorded: dict[str, list[tuple[int, ...] | None]] = {"a": [], "b": []}
-    left: list[object] = []
-
-    def work(length: int, name: str | None) -> None:
-        x = torch.ones(length, device=A)
-        with ExitStack() as stack:
-            barrier.wait()  # all have begun
-            if name is not None:
-                stack.enter_context(watch(lambda moved: recorded[name].append(moved.shape)))
-            barrier.wait()
-            for _ in range(20):
-                x.cpu()
-            barrier.wait()
-        left.extend(dispatching._get_current_dispatch_mode_stack())
-
-    threads = [
-        threading.Thread(target=work, args=arguments)
-        for arguments in ((1, "a"), (2, "b"), (3, None))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert recorded == {"a": 20 * [(1,)], "b": 20 * [(2,)]}
-    assert left == []
 
 
 # -- what it costs --------------------------------------------------------------------------------
