@@ -193,7 +193,7 @@ def framework(session: nox.Session, name: str) -> None:
 
 @nox.session(venv_backend=WITH_TORCH)
 def together(session: nox.Session) -> None:
-    """The four frameworks in one environment and one process."""
+    """PyTorch, TensorFlow, PaddlePaddle and MXNet in one environment and one process."""
     # Before the others: it has few tests, and long ones, so at the end a core would be idle.
     install(session, *TOGETHER)
     session.run("python", "-m", "pip", "check")

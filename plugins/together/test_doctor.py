@@ -1,4 +1,4 @@
-"""`unidev doctor` with four frameworks in one environment."""
+"""`unidev doctor` with PyTorch, TensorFlow, PaddlePaddle and MXNet in one environment."""
 
 import json
 import subprocess

@@ -119,7 +119,7 @@ def test_what_holds_no_tensor_cannot_be_differentiated_by(autograd: None, nothin
 def test_integers_have_no_gradients(autograd: None, dtype: str) -> None:
     parameters = {"w": unidev.ones((1, 1)), "steps": unidev.zeros(2, dtype=dtype)}
     with pytest.raises(
-        unidev.UnsupportedDtypeError, match=f"no gradient with respect to a {dtype} tensor"
+        unidev.UnsupportedDtypeError, match=f"no gradient with respect to a tensor of {dtype}: pass"
     ):
         unidev.value_and_grad(total_square)(parameters)
 

@@ -58,6 +58,36 @@ def full_comes_from_the_host(backend: Any) -> None:
         return self.from_numpy(np.full(shape, value, dtype), dtype, device)
 
 
+@mutant("values.of_a_seed")
+def another_generator_has_the_seed(backend: Any) -> None:
+    """The same numbers on each device, and others elsewhere: ``numpy.random.default_rng(seed)``."""
+    import numpy as np
+
+    from unidev.tensors import generator
+
+    replace_value(generator, "_philox", np.random.default_rng)
+
+
+@mutant("values.of_a_seed")
+def gpus_draw_from_generators_of_their_own(backend: Any) -> None:
+    """A seed gives a GPU other numbers than the CPU: PyTorch's generators, one for each device."""
+    from unidev.tensors import generator
+
+    draw, made = generator.draw, backend.from_numpy
+    shapes: list[Any] = []
+
+    @in_place_of(draw)
+    def drawn(distribution: str, shape: tuple[int, ...], dtype: str) -> Any:
+        shapes.append((distribution, shape, dtype))
+        return draw(distribution, shape, dtype)
+
+    @replace(backend)
+    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+        again = draw(*shapes.pop()) if shapes and device.kind == "gpu" else array
+        shapes.clear()
+        return made(self, again, dtype, device)
+
+
 @mutant("create.from_a_list")
 def python_floats_stay_float64(backend: Any) -> None:
     """Lists of Python floats become float64: NumPy, and ``mxnet.np`` of some versions."""

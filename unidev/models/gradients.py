@@ -270,7 +270,7 @@ def _check_differentiable(x: Any, backend: Backend) -> None:
     name = portable_name(x.dtype, backend) or ""
     if name == "bool" or "int" in name:
         raise UnsupportedDtypeError(
-            f"there is no gradient with respect to a {name} tensor: pass only floating-point ones."
+            f"there is no gradient with respect to a tensor of {name}: pass floating-point ones."
         )
 
 

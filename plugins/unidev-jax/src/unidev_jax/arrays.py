@@ -26,9 +26,9 @@ def value_of(x: Any) -> Any:
     found = _behind(plain(x))
     if isinstance(found, TRACER):
         raise UnsupportedOperation(
-            f"the device of a {type(found).__name__}",
+            f"the device or the values of a traced array ({type(found).__name__})",
             "inside jax.jit, jax.vmap and the like an array has no memory and no device yet; "
-            "ask outside of the traced function",
+            "call this outside of the traced function",
         )
     return found
 
@@ -71,7 +71,9 @@ def only_device(x: Any) -> Any:
     sharding = x.sharding
     devices = sharding.device_set
     if len(devices) != 1:
-        listed = ", ".join(sorted(map(str, devices)))
+        # Simulated GPUs by their longer name: cpu:1 would be unidev's own spelling of a CPU.
+        spelled = repr if jax.default_backend() == "cpu" else str
+        listed = ", ".join(sorted(map(spelled, devices)))
         raise UnsupportedOperation(
             "the device of a sharded array",
             f"it is spread over {len(devices)} devices: {listed}; take one of its "

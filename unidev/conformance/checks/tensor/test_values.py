@@ -1,4 +1,4 @@
-"""Values that a conversion would change, and values that are not there: errors, never numbers.
+"""The numbers of a seed. Values that a conversion would change, or that are not there: errors.
 
 PYTEST_DONT_REWRITE
 """
@@ -25,6 +25,30 @@ _TELLING: tuple[float, ...] = (
     float("nan"), float("inf"), float("-inf"),
 )  # fmt: skip
 """At and beyond the ends of the dtypes' ranges, and small numbers that a conversion may flush."""
+
+_AFTER_SEED_7: dict[str, tuple[list[float], list[float]]] = {
+    "float16": ([0.2685546875, 0.46875, 0.9736328125], [0.8515625, 0.18359375, 0.493896484375]),
+    "float32": ([0.26863855, 0.46881747, 0.9738699], [0.85149574, 0.18355125, 0.4939997]),
+    "float64": (
+        [0.46881748695593284, 0.42614583623918467, 0.3629817008336008],
+        [-1.2232638292156024, 0.22571301416332154, 0.0962038998303864],
+    ),
+}
+"""What ``rand(3)`` gives, and ``randn(3)`` after it: by NumPy's Philox, whatever the framework."""
+
+
+@check(required=True, over="devices")
+def test_of_a_seed(bench: Workbench, device: Device) -> None:
+    """After ``seed(7)``, ``rand`` and ``randn`` give the numbers that they give everywhere."""
+    for dtype, drawn in _AFTER_SEED_7.items():
+        if dtype not in bench.dtypes(device):
+            continue
+        unidev.seed(7)
+        for make, numbers in zip((unidev.rand, unidev.randn), drawn, strict=True):
+            found = make(3, dtype=dtype, device=device)
+            where = f"{make.__name__} of {dtype} on {device} after seed(7)"
+            bench.oracle.check_bytes(found, np.array(numbers, dtype).tobytes(), where)
+        bench.evidence.add("drawn", f"{dtype} on {device}")
 
 
 @check(over="devices")
