@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import example, given
 
 import unidev
-from unidev.conformance.kit.inputs import samples, trees
+from unidev.conformance.kit.inputs import samples, shapes, trees
 from unidev.conformance.kit.inputs.strategies import a_few, from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
 from unidev.conformance.running.catalog import check
@@ -37,12 +37,20 @@ def test_shards(bench: Workbench) -> None:
     kinds = trees.Kinds(bench.dtypes(*devices), trees.layouts(bench), is_bits=True)
 
     def drawn(rng: Random) -> tuple[Tree, list[Device], list[float] | None]:
-        tree, rows, listed = kinds.tree(rng, 12), int(rng.integers(34)), some(rng, devices, 1, 9)
+        tree, rows, listed = (
+            kinds.tree(rng, 12),
+            pick(rng, (0, *shapes.ROWS)),
+            some(rng, devices, 1, 9),
+        )
         weights = pick(rng, (rng.integers(1, 10, len(listed)), rng.uniform(0.01, 100, len(listed))))
         found = _with_rows(tree, rows) if rows else tree
         return found, listed, weights.tolist() if rng.integers(2) else None
 
-    each = [_with_rows(_of_each(bench), rows) for rows in (3 * len(devices), 17, 4)]
+    of_each, of_some = _of_each(bench), _of_each(bench, 3)
+    each = [
+        _with_rows(tree, rows)
+        for tree, rows in ((of_each, 3 * len(devices)), (of_some, 17), (of_some, 4))
+    ]
 
     @a_few
     @given(from_seed(drawn))
@@ -56,13 +64,13 @@ def test_shards(bench: Workbench) -> None:
     split()
 
 
-def _of_each(bench: Workbench) -> Tree:
-    """A leaf of each dtype, every second one a slice."""
+def _of_each(bench: Workbench, step: int = 1) -> Tree:
+    """A leaf of each dtype, or of one in ``step``; every second one is a slice."""
     both = (trees.CONTIGUOUS, trees.ROWS)
     return Tree(
         tuple(
             Leaf(dtype, (1, 2), both[number % 2], number, is_bits=True)
-            for number, dtype in enumerate(bench.dtypes(*bench.devices))
+            for number, dtype in enumerate(bench.dtypes(*bench.devices)[::step])
         ),
         again=(0,),
     )
@@ -156,10 +164,7 @@ def test_gather_inverts(bench: Workbench) -> None:
     kinds, each = trees.Kinds(dtypes, within, 60, is_bits=True), _of_each(bench)
 
     def drawn(rng: Random) -> tuple[Tree, list[tuple[Device, int]], Device]:
-        shards = [
-            (device, int(rng.integers(6)) if rng.integers(2) else trees.size(rng, 1025))
-            for device in some(rng, devices, 1, 7)
-        ]
+        shards = [(device, shapes.size(rng, most=1025)) for device in some(rng, devices, 1, 7)]
         return kinds.tree(rng, 12), shards, pick(rng, devices)
 
     @a_few

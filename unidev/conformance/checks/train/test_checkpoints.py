@@ -14,7 +14,7 @@ from hypothesis import example, given
 
 import unidev
 from unidev import nn
-from unidev.conformance.kit.inputs import trees
+from unidev.conformance.kit.inputs import shapes, trees
 from unidev.conformance.kit.inputs.samples import counting
 from unidev.conformance.kit.inputs.strategies import a_couple, a_few, from_seed, pick, some
 from unidev.conformance.kit.inputs.trees import Leaf, Tree
@@ -153,7 +153,7 @@ def test_any_dtype_and_size(bench: Workbench) -> None:
 
     def drawn(rng: Random) -> tuple[Tree, list[str], Device]:
         tree = kinds.tree(rng)
-        found = trees.with_a_large_one(tree, trees.size(rng)) if rng.integers(2) else tree
+        found = trees.with_a_large_one(tree, shapes.size(rng)) if rng.integers(2) else tree
         names = ["".join(some(rng, _CHARACTERS, 1, 12)) for _ in tree.leaves]
         return found, list(dict.fromkeys(names)), pick(rng, devices)
 

@@ -1,8 +1,8 @@
 """Trees of tensors, drawn: to be reduced, split, gathered, differentiated, stored and placed.
 
-A tree has 1 to 40 leaves of drawn dtypes, sizes, layouts and values, in containers of drawn
-nesting, some leaves at two places. Its values depend only on the seeds of its leaves, so what a
-message says of a leaf is enough to make it again.
+A tree has 1 to 40 leaves of drawn dtypes, layouts and values and of shapes from a pool, in
+containers of drawn nesting, some leaves at two places. Its values depend only on the seeds of its
+leaves, so what a message says of a leaf is enough to make it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.conformance.kit.inputs import samples
+from unidev.conformance.kit.inputs import samples, shapes
 from unidev.conformance.kit.inputs.containers import Point
 from unidev.conformance.kit.inputs.strategies import pick, some
 
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     Tensor = Any
 
 MOST_LEAVES = 40
-LARGE = 70_000
-"""Elements: more than any block in which kernels work, and an odd tail."""
 CONTIGUOUS, ROWS = "contiguous", "rows of a larger one"
 SPARE_ROWS = 3
 """Rows of the larger tensor around ``ROWS``: one before them, the others after."""
@@ -135,21 +133,6 @@ def layouts(bench: Workbench) -> list[str]:
     return [CONTIGUOUS, CONTIGUOUS, ROWS, ROWS, *views]
 
 
-def size(rng: Random, most: int = LARGE) -> int:
-    """A number of elements: on either side of a power of two, or any."""
-    near = 2 ** int(rng.integers(most.bit_length())) + int(rng.integers(-1, 2))
-    return min(near, most) if rng.integers(2) else int(rng.integers(most + 1))
-
-
-def shape(rng: Random, most: int = 300) -> tuple[int, ...]:
-    """Draw a shape of 0 to 4 axes, also without elements."""
-    axes = int(rng.integers(5))
-    if axes == 0:
-        return ()
-    firsts = [int(each) for each in rng.integers(1, 5, axes - 1)]
-    return (*firsts, size(rng, max(1, most // math.prod(firsts))))
-
-
 @dataclass(frozen=True)
 class Kinds:
     """The leaves that a tree may have."""
@@ -164,18 +147,21 @@ class Kinds:
     def leaf(self, rng: Random, dtypes: Sequence[str]) -> Leaf:
         """A leaf of one of these dtypes, in one of the layouts."""
         dtype, layout = pick(rng, dtypes), pick(rng, self.within)
-        found = shape(rng, self.most)
+        found = shapes.shape(rng, self.most)
         if layout == ROWS and not found:
             found = (1,)
         if layout not in (CONTIGUOUS, ROWS):
             # Not every framework can transpose booleans.
             layout = CONTIGUOUS if dtype == "bool" else layout
-            found = (int(rng.integers(2, 10)), int(rng.integers(2, 10)))
+            found = shapes.matrix(rng)
         return Leaf(dtype, found, layout, int(rng.integers(2**16)), is_bits=self.is_bits)
 
     def tree(self, rng: Random, most_leaves: int = MOST_LEAVES) -> Tree:
-        """Few leaves, or as many as a model has; of all dtypes, or of one or two."""
-        dtypes = some(rng, self.dtypes, 0, 2) or self.dtypes
+        """Few leaves, or as many as a model has, of one to three dtypes.
+
+        Not of all: each dtype is packed by itself, so it is compiled for, too.
+        """
+        dtypes = some(rng, self.dtypes, 1, 3)
         few = min(4, most_leaves)
         is_small = most_leaves <= few or rng.integers(2)
         count = int(rng.integers(1, few + 1) if is_small else rng.integers(5, most_leaves + 1))
@@ -187,6 +173,15 @@ class Kinds:
 def many(dtype: str) -> Tree:
     """As many leaves as there may be, of one dtype: beyond the length of any fixed table."""
     return Tree(tuple(Leaf(dtype, (number % 5, 3), seed=number) for number in range(MOST_LEAVES)))
+
+
+def within(tree: Tree, dtypes: Sequence[str]) -> Tree:
+    """``tree`` without leaves of other dtypes; if it has no others, all in the first of them."""
+    kept = [number for number, leaf in enumerate(tree.leaves) if leaf.dtype in dtypes]
+    if not kept:
+        return replace(tree, leaves=tuple(replace(x, dtype=dtypes[0]) for x in tree.leaves))
+    again = tuple(kept.index(number) for number in tree.again if number in kept)
+    return Tree(tuple(tree.leaves[number] for number in kept), again, tree.form)
 
 
 def with_a_large_one(tree: Tree, size: int) -> Tree:

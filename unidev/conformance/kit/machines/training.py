@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from unidev.conformance.kit.inputs.shapes import BATCHES, FEW_ROWS
 from unidev.conformance.kit.machines.machine import OR_NOT, Machine, rule, size_of
 from unidev.contract.backend import Unsupported
 
@@ -111,7 +112,7 @@ def stepped(w, rows):
     def begin(self) -> None:
         """As all programs do; a model, and few batch sizes, too."""
         super().begin()
-        self._rows = [self.pick([1, 2, 3, 5, 7]) for _ in range(3)]
+        self._rows = [self.pick(FEW_ROWS) for _ in range(3)]
         self.build()
 
     # -- models -----------------------------------------------------------------------------------
@@ -242,10 +243,8 @@ def stepped(w, rows):
     @rule()
     def make(self) -> None:
         """A tensor to split."""
-        rows = self.pick(range(1, 10))
-        columns = self.pick([0, 1, 3, 301])
-        shape = (rows, columns) if columns else (rows,)
-        number, dtype, device = self.number(), self.pick(self._dtypes), self.device()
+        shape, number = self.pick(BATCHES), self.number()
+        dtype, device = self.pick(self._dtypes), self.device()
         self.model(number, f"np.arange({size_of(shape)}) % 50", dtype, shape)
         self.program.run(
             f"a = m{number}.copy()", f"t{number} = unidev.array(a, device={device!r})",
