@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 DTYPES = ("bool", "int64", "float16", "float32", "complex64")
 MOST: Mapping[str, int] = {
-    "reducing.values": 270, "splitting.shards": 85, "splitting.gather_inverts": 60,
-    "training_sequences": 100,
+    "reducing.values": 250, "splitting.shards": 85, "splitting.gather_inverts": 60,
+    "training_sequences": 140,
 }  # fmt: skip
-"""Programs that a framework would compile; before shapes had a pool, 453, 177, 63 and 111."""
+"""Programs that a framework would compile; of any shapes, ``reducing.values`` had 453."""
 CHECKS: Mapping[str, Callable[[Workbench], None]] = {
     "reducing.values": test_reducing.test_values,
     "splitting.shards": test_splitting.test_shards,

@@ -1,6 +1,6 @@
 """Trees of tensors, drawn: to be reduced, split, gathered, differentiated, stored and placed.
 
-A tree has 1 to 40 leaves of drawn dtypes, layouts and values and of shapes from a pool, in
+A tree has 1 to 20 leaves of drawn dtypes, layouts and values and of shapes from a pool, in
 containers of drawn nesting, some leaves at two places. Its values depend only on the seeds of its
 leaves, so what a message says of a leaf is enough to make it again.
 """
@@ -156,10 +156,11 @@ class Kinds:
             found = shapes.matrix(rng)
         return Leaf(dtype, found, layout, int(rng.integers(2**16)), is_bits=self.is_bits)
 
-    def tree(self, rng: Random, most_leaves: int = MOST_LEAVES) -> Tree:
-        """Few leaves, or as many as a model has, of one to three dtypes.
+    def tree(self, rng: Random, most_leaves: int = MOST_LEAVES // 2) -> Tree:
+        """Few leaves, or as many as a small model has, of one to three dtypes.
 
-        Not of all: each dtype is packed by itself, so it is compiled for, too.
+        Not of all: each dtype is packed by itself, so it is compiled for, too; and XLA takes 15 ms
+        for each leaf.
         """
         dtypes = some(rng, self.dtypes, 1, 3)
         few = min(4, most_leaves)
