@@ -11,16 +11,24 @@ import torch
 from unidev.contract import Autograd
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
+from unidev_torch.uncompiled import leave_what_is_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
+
+    from unidev.contract import Backend
 
 _UNCHANGED = nullcontext()
 
 
 class TorchAutograd(Autograd):
     """Uses ``torch.autograd.grad``, which leaves ``x.grad`` unchanged."""
+
+    def __init__(self, backend: Backend) -> None:
+        super().__init__(backend)
+        # By now, what differentiates a function or takes a step has been imported.
+        leave_what_is_loaded(__name__, "unidev_torch.backend", "unidev_torch.tensors")
 
     def leaf(self, x: torch.Tensor) -> torch.Tensor:
         """``x`` if it is a leaf that requires a gradient, else ``x.detach()``, which shares memory.

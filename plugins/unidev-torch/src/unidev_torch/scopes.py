@@ -16,6 +16,8 @@ from torch import overrides
 from torch.utils import _python_dispatch as dispatching
 from torch.utils._device import DeviceContext, _device_constructors
 
+from unidev_torch.uncompiled import leave_to_python
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -54,19 +56,8 @@ def _remove(
         push(other)
 
 
-def _leave_to_python(*functions: Any) -> None:
-    """Keep ``torch.compile`` from following these: its own modes lie on the stack meanwhile.
-
-    As ``torch.compiler.disable`` does, without its import of the compiler, which takes seconds.
-    """
-    frames: Any = torch._C._dynamo.eval_frame
-    skip = frames._FrameExecStrategy(frames._FrameAction.SKIP, frames._FrameAction.DEFAULT)
-    for function in functions:
-        function._torchdynamo_disable = True  # called in what it follows
-        frames.set_code_exec_strategy(function.__code__, skip)  # called in what it does not
-
-
-_leave_to_python(remove_call_mode, remove_operator_mode, _remove)
+# The compiler's own modes lie on the stack while it follows.
+leave_to_python(remove_call_mode, remove_operator_mode, _remove)
 
 
 class NativeScope:
