@@ -26,8 +26,9 @@ def check_conforms(
     *,
     also: tuple[str, ...] = (),
     simulate_as: str | None = None,
+    exclude: tuple[str, ...] = (),
 ) -> None:
-    """The backend passes the checks of the profile, in a process of its own.
+    """The backend passes the checks of the profile but for ``exclude``, in a process of its own.
 
     With ``also``, modules that are imported besides, all backends are judged in copies of one. With
     ``simulate_as`` the framework is imported anew, since only then it looks for that name.
@@ -35,7 +36,7 @@ def check_conforms(
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     words = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
     words += ["--unidev-backend", backend, "--unidev-simulate", str(simulated)]
-    words += ["--unidev-profile", profile]
+    words += ["--unidev-profile", profile, "--unidev-exclude", ",".join(exclude)]
     if simulate_as is not None:
         words += ["--unidev-simulate-as", simulate_as]
         done = run_fresh(words, environment=own, folder=folder)

@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     ("profile", "count"),
     [
         ("tensor", 0),
-        ("tensor", 1),
         ("tensor", 4),
         ("train", 0),
         ("train", 3),
         ("multi", 3),
-        ("interop", 2),
+        ("interop", 1),
     ],
 )
 def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
