@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ENDED_BY_A_FAILURE = (
     "workers.killed", "workers.raising", "workers.early", "workers.stopped", "workers.checkpoints",
 )  # fmt: skip
-"""Each starts workers of its own; how NCCL's ranks hear of a death is in ``test_distributed``."""
+"""Each starts workers of its own. How NCCL's ranks fail is in ``test_distributed_failures``."""
 
 
 @pytest.mark.parametrize(
