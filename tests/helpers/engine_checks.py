@@ -105,12 +105,16 @@ def check_run(backend: str, engine: str) -> None:
         }
 
 
-def after_a_death(backend: str, folder: Path, wait_s: float = 90) -> tuple[str | None, list[int]]:
+def after_a_death(
+    backend: str, folder: Path, wait_s: float = 90, *, has_folder: bool = True
+) -> tuple[str | None, list[int]]:
     """What rank 0 answered after rank 1 was killed, or ``joined``; statuses of the helpers.
 
     Those are None for one that is still there.
     """
-    with started(backend, "be_killed", 2, folder, timeout_s=20, UNIDEV_SIMULATE="0") as run:
+    with started(
+        backend, "be_killed", 2, folder, has_folder=has_folder, timeout_s=20, UNIDEV_SIMULATE="0"
+    ) as run:
         run.wait_for(1)
         end = time.monotonic() + wait_s
         while run.workers[0].poll() is None and time.monotonic() < end:

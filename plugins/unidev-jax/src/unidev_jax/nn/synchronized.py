@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import kind_of
@@ -11,6 +12,7 @@ from unidev_jax.arrays import value_of
 from unidev_jax.framework import jax, jnp
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import modules_in
+from unidev_jax.nn import functions
 from unidev_jax.variables import assigning, plain
 
 if TYPE_CHECKING:
@@ -90,24 +92,37 @@ def _flaxs(
     mean, variance = _moments(x, axis, combine)
     with assigning():
         for running, new in ((layer.mean, mean), (layer.var, variance)):
-            kept = plain(running) * layer.momentum + new * (1 - layer.momentum)
-            running.set_value(jax.lax.stop_gradient(kept).astype(plain(running).dtype))
+            old = plain(running)
+            kept = functions.running(old, jax.lax.stop_gradient(new), layer.momentum)
+            running.set_value(kept.astype(old.dtype))
+    y: Tensor = _normalized(x, mean, variance, *weights, axis, layer.epsilon)
+    return y.astype(dtype)
+
+
+@partial(jax.jit, static_argnums=(5, 6))
+def _normalized(  # noqa: PLR0913, PLR0917  what batch normalisation takes
+    x: Tensor, mean: Tensor, variance: Tensor, scale: Any, bias: Any, axis: int, epsilon: float
+) -> Tensor:
     along = [-1 if each == axis else 1 for each in range(x.ndim)]
-    scale, bias = weights
-    factor = jax.lax.rsqrt(variance + layer.epsilon)
+    factor = jax.lax.rsqrt(variance + epsilon)
     factor = factor if scale is None else factor * scale
     y = (x - mean.reshape(along)) * factor.reshape(along)
-    y = y if bias is None else y + bias.reshape(along)
-    return y.astype(dtype)
+    return y if bias is None else y + bias.reshape(along)
+
+
+@partial(jax.jit, static_argnums=1)
+def _own_moments(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """The mean of each channel, and the sum of squared deviations from it."""
+    others = tuple(each for each in range(x.ndim) if each != axis)
+    x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    mean = x.sum(others) / max(x.size // x.shape[axis], 1)
+    return mean, jnp.square(x - jnp.expand_dims(mean, others)).sum(others)
 
 
 def _moments(x: Tensor, axis: int, combine: CombineMoments) -> tuple[Tensor, Tensor]:
     """The mean and the variance of each channel of all workers' inputs."""
-    others = tuple(each for each in range(x.ndim) if each != axis)
+    mean, deviations = _own_moments(x, axis)
     count = x.size // x.shape[axis]
-    total = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-    mean = total.sum(others) / max(count, 1)
-    deviations = jnp.square(total - jnp.expand_dims(mean, others)).sum(others)
     found: list[Any] = []
 
     def waited_for(mean: Tensor, deviations: Tensor) -> tuple[Tensor, Tensor]:
