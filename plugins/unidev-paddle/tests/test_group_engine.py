@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-import run_with_adam
-from adam_runs import check_killed
 from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
 
 if TYPE_CHECKING:
@@ -48,14 +45,6 @@ def test_one_that_does_not_come_is_an_error_in_time(tmp_path: Path) -> None:
 
 def test_a_run_exchanges_by_it() -> None:
     check_run("paddle", "PaddleEngine")
-
-
-@pytest.mark.parametrize(("simulated", "gpus"), [("0", 0), ("2", 1)])
-def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
-    simulated: str, gpus: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("UNIDEV_SIMULATE", simulated)
-    check_killed(run_with_adam.train, "paddle", tmp_path, gpus_per_worker=gpus)
 
 
 def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:

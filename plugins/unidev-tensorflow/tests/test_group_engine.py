@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import run_with_adam
-from adam_runs import check_killed
 from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
 
 if TYPE_CHECKING:
@@ -60,12 +58,6 @@ def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> N
 
 def test_a_run_exchanges_by_it() -> None:
     check_run("tensorflow", "TensorFlowEngine")
-
-
-def test_a_run_with_adam_whose_worker_was_killed_has_the_bits_of_an_undisturbed_one(
-    tmp_path: Path,
-) -> None:
-    check_killed(run_with_adam.train, "tensorflow", tmp_path)
 
 
 def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
