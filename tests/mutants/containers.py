@@ -70,21 +70,21 @@ def ordered_dict_becomes_dict(backend: Any) -> None:
 @mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend: Any) -> None:
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers
+    from unidev.tensors import taking_apart
     from unidev.tensors.containers import replace_tensors
 
-    way_into = containers.Opened._way_into
+    way_into = taking_apart.TakenApart._way_into
 
     def is_dataclass(x: object) -> bool:
         return hasattr(type(x), "__dataclass_fields__")
 
-    @replace(containers)
+    @replace(taking_apart)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=containers.NAMESPACE)
+        return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=taking_apart.NAMESPACE)
 
-    @replace(containers.Opened)
+    @replace(taking_apart.TakenApart)
     def _way_into(self: Any, position: int, leaf: object, kind: str) -> Any:
         return None if is_dataclass(leaf) else way_into(self, position, leaf, kind)
 
@@ -96,7 +96,8 @@ def dataclass_skipped(backend: Any) -> None:
 @mutant("containers.shared_leaf_stays_shared", "sequences.of_tensors")
 def shared_leaf_duplicated(backend: Any) -> None:
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.tensors.containers import _flatten, replace_tensors
+    from unidev.tensors.containers import replace_tensors
+    from unidev.tensors.taking_apart import _flatten
 
     @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
@@ -114,7 +115,8 @@ def numbers_become_tensors(backend: Any) -> None:
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
     import numpy as np
 
-    from unidev.tensors.containers import _flatten, replace_tensors
+    from unidev.tensors.containers import replace_tensors
+    from unidev.tensors.taking_apart import _flatten
 
     @in_place_of(replace_tensors)
     def mapped(function: Any, tree: Any, **how: Any) -> Any:
@@ -134,13 +136,13 @@ def keys_sorted(backend: Any) -> None:
 @mutant("containers.cycles_raise")
 def cycles_end_in_recursion_error(backend: Any) -> None:
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev.tensors import containers
+    from unidev.tensors import taking_apart
 
-    @replace(containers)
+    @replace(taking_apart)
     def _flatten(tree: Any) -> Any:
         import optree
 
-        return optree.tree_flatten(tree, namespace=containers.NAMESPACE)
+        return optree.tree_flatten(tree, namespace=taking_apart.NAMESPACE)
 
 
 @mutant("containers.cycles_raise")

@@ -50,7 +50,7 @@ from library_objects import (
 
 import unidev
 from unidev.registry.selection import Choice
-from unidev.tensors import classify, containers
+from unidev.tensors import classify, taking_apart
 from unidev.tensors.classify import PLAIN
 
 HOLDING = {
@@ -161,7 +161,7 @@ def test_arrays_in_an_object_are_tensors_where_numpy_is_the_framework(
 def test_arrays_in_an_object_are_data_where_another_framework_is_selected(
     two_gpus: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containers, "backend_choice", lambda: Choice("torch", "by this test"))
+    monkeypatch.setattr(taking_apart, "backend_choice", lambda: Choice("torch", "by this test"))
     held = types.SimpleNamespace(a=np.ones(2))
     assert unidev.copy_to([1, held], unidev.cpu())[1] is held
     on_a_gpu = types.SimpleNamespace(a=unidev.ones(2, device="gpu:1"))  # no data of the host's
@@ -200,11 +200,9 @@ def test_what_never_holds_a_tensor_is_remembered_and_nothing_else() -> None:
 def test_a_path_and_other_plain_objects_take_the_quick_look(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from unidev.tensors import containers
-
     batch = {"x": unidev.ones(1), "path": pathlib.Path("a"), "split": Color.RED}
     assert unidev.as_in_device(batch, unidev.cpu()) is batch
-    monkeypatch.delattr(containers, "_flatten")
+    monkeypatch.delattr(taking_apart, "_flatten")
     assert unidev.as_in_device(batch, unidev.cpu()) is batch
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.devices.finding import DeviceLike
-    from unidev.tensors.containers import OwnTo
+    from unidev.tensors.taking_apart import OwnTo
 
     T = TypeVar("T")
 

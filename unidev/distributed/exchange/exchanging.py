@@ -16,15 +16,8 @@ from unidev.distributed.exchange.agreeing import (
 from unidev.distributed.exchange.engines import Engines
 from unidev.distributed.exchange.open_collective import OpenCollective
 from unidev.distributed.exchange.plans import Plan, Stage, stages_of
-from unidev.distributed.exchange.transport import (
-    arrived,
-    outgoing,
-    with_empty_ones,
-    write_back,
-)
-from unidev.errors import (
-    UnidevError,
-)
+from unidev.distributed.exchange.transport import arrived, outgoing, with_empty_ones, write_back
+from unidev.errors import UnidevError
 from unidev.parallel.packing import unrecorded
 from unidev.worker_host.board import JOINING, OPERATIONS
 
