@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from measure import Row, compare, peak_bytes
-from own_models import OWN_COMPILED, OWN_MODEL_CALLS
+from own_calls import OWN_CALLS
+from own_models import OWN_COMPILED, OWN_MODEL_CALLS, OWN_SENDS, OWN_TREE_STEPS
 from table import main
 
 import unidev
@@ -36,6 +37,8 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
     if backend not in OWN_MODEL_CALLS:  # NumPy has no models of its own
         return
     yield from _training_rows(backend, spec)
+    yield from _tree_rows(backend)
+    yield from _sending_rows(backend)
     yield from _moving_rows(backend)
     yield from _small_rows(backend)
     yield from _saving_rows(backend)
@@ -66,6 +69,32 @@ def _training_rows(backend: str, spec: str) -> Iterator[Row]:
         both = ("our_compiled(net, X, y)", "own_compiled(own_net, X, y)")
         times = compare(*(f"{each}\nsynchronize()" for each in both), names)
         yield Row(backend, "the same, compiled", "by hand, compiled", *times, 1.05)
+
+
+def _tree_rows(backend: str) -> Iterator[Row]:
+    """Steps of a tree of eight arrays, which are much shorter than those of a module."""
+    if backend not in OWN_TREE_STEPS:
+        return
+    names = {**VERBS, "here": unidev.cpu().native}
+    exec(OWN_CALLS[backend].setup, names)
+    exec(OWN_TREE_STEPS[backend], names)
+    for what, function, limit in (("eager", "step", 1.05), ("compiled", "compiled", 1.02)):
+        both = (f"{whose}_{function}(tree, X, y)" for whose in ("our", "own"))
+        times = compare(*(f"{each}[0].block_until_ready()" for each in both), names)
+        yield Row(backend, f"the same step of a tree, {what}", "by hand", *times, limit)
+
+
+def _sending_rows(backend: str) -> Iterator[Row]:
+    if backend not in OWN_SENDS:
+        return
+    here, there = unidev.cpu(), unidev.gpu(0)
+    names = {
+        **VERBS, "x": unidev.rand(16, device=here), "there": there.native, "gpu": there,
+    }  # fmt: skip
+    exec(OWN_CALLS[backend].setup, names)
+    own = OWN_SENDS[backend]
+    times = compare("copy_to(x, gpu)", own, names)
+    yield Row(backend, "copy_to of 64 bytes, to another device", own, *times, 1.2)
 
 
 def _digits_net() -> Any:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TRACED_S = 25e-6
 """The most time that a trace may add to one operation."""
-STAY_AT_MOST = {"torch": 0.8, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02}
+STAY_AT_MOST = {"torch": 0.8, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02, "jax": 0.02}
 
 
 class Peer(NamedTuple):
@@ -57,8 +57,8 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
     stay = compare("as_in_device(x, device)", own.stay, names)
     yield Row(backend, "as_in_device, there", own.stay, *stay, STAY_AT_MOST.get(backend))
     copy = compare("copy_to(x, device)", own.copy, names)
-    # PyTorch's also looks whether the storage covers the tensor, in Python.
-    limit = {"numpy": None, "torch": 1.45}.get(backend, 1.3)
+    # PyTorch's also looks whether the storage covers the tensor, in Python. JAX's has arrived.
+    limit = {"numpy": None, "torch": 1.45, "jax": 1.5}.get(backend, 1.3)
     yield Row(backend, "copy_to (2, 3)", own.copy, *copy, limit)
     yield _trace_row(backend, names)
     if backend == "torch":

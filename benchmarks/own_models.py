@@ -148,3 +148,37 @@ our_compiled, own_compiled = nnx.jit(our_step_of), nnx.jit(step_of)
 """
 }
 """After the setup above, and ``step``: both whole steps, compiled by the framework."""
+
+OWN_SENDS = {"jax": "jax.device_put(x, there)"}
+"""One call of the framework's that takes a tensor to another device."""
+
+OWN_TREE_STEPS = {
+    "jax": """
+def layers():
+    keys = jax.random.split(jax.random.key(0), 4)
+    sizes = ((64, 64), (64, 64), (64, 64), (64, 10))
+    return [
+        {"weight": jax.random.normal(key, size) * 0.1, "bias": jnp.zeros(size[1])}
+        for key, size in zip(keys, sizes)
+    ]
+
+def tree_loss(layers, X, y):
+    for layer in layers:
+        X = jnp.tanh(X @ layer["weight"] + layer["bias"])
+    return ((X - y) ** 2).mean()
+
+tree, X, y = jax.device_put((layers(), jnp.ones((32, 64)), jnp.ones((32, 10))), here)
+step = value_and_grad(tree_loss)
+
+def our_step(tree, X, y):
+    loss, gradients = step(tree, X, y)
+    return loss, sgd(tree, gradients, lr=0.1)
+
+def own_step(tree, X, y):
+    loss, gradients = jax.value_and_grad(tree_loss)(tree, X, y)
+    return loss, jax.tree.map(lambda x, gradient: x - 0.1 * gradient, tree, gradients)
+
+our_compiled, own_compiled = jax.jit(our_step), jax.jit(own_step)
+"""
+}
+"""Where models are trees, with ``here``: two steps of four layers, eager and compiled."""

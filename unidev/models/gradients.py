@@ -20,7 +20,7 @@ from unidev.support.arguments import real_number
 from unidev.support.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
-from unidev.tensors.containers import named_tensors, replace_tensors, tensors_of
+from unidev.tensors.containers import Opened, replace_tensors, tensors_of
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
@@ -288,20 +288,26 @@ def _check_names(named: Mapping[str, Any], gradients: Any) -> None:
 
 
 def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
-    xs, found = tensors_of(parameters), tensors_of(gradients)
-    if len(xs) != len(found):
+    ours, theirs = Opened(parameters), Opened(gradients)
+    if len(ours.tensors) != len(theirs.tensors):
         raise InvalidDataError(
-            f"the number of gradients ({len(found)}) differs from the number of parameters "
-            f"({len(xs)})."
+            f"the number of gradients ({len(theirs.tensors)}) differs from the number of "
+            f"parameters ({len(ours.tensors)})."
         )
-    named = zip(named_tensors(parameters, ""), named_tensors(gradients, ""), strict=True)
-    for (path, _, _), (other, _, _) in named:
+    if not ours.has_structure_of(theirs):  # with the same structure, paths are equal
+        _check_paths(ours.paths(), theirs.paths())
+    return [
+        (x, gradient) for (x, _), (gradient, _) in zip(ours.tensors, theirs.tensors, strict=True)
+    ]
+
+
+def _check_paths(paths: Sequence[str], others: Sequence[str]) -> None:
+    for path, other in zip(paths, others, strict=True):
         if path != other:
             raise InvalidDataError(
                 f"a parameter is at {path or 'the top'}, but its gradient at {other or 'the top'}: "
                 "gradients must come in a container of the same structure."
             )
-    return [(x, gradient) for (x, _), (gradient, _) in zip(xs, found, strict=True)]
 
 
 def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -> Sequence[Any]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unidev.contract import Autograd
 from unidev.errors import UnsupportedOperation
 from unidev_jax.arrays import TRACER, is_tracing
-from unidev_jax.copying import wide
+from unidev_jax.copying import from_host, is_on_host, wide
 from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import assigning, is_variable, plain
 
@@ -134,6 +136,9 @@ def _differentiated(
 def _one_like(loss: Any) -> Any:
     if isinstance(loss, TRACER):
         return jnp.ones_like(loss)
+    if is_on_host(loss):
+        (native,) = loss.sharding.device_set
+        return from_host(np.ones(loss.shape, loss.dtype), native)
     with wide(loss.dtype):
         return jnp.ones_like(loss, device=loss.sharding)
 

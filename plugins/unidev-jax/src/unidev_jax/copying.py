@@ -84,7 +84,7 @@ def copied(x: Any, native: Any) -> Any:
     Without ``may_alias=False``, JAX 0.10 returns a new array on the same memory.
     """
     with wide(x.dtype):
-        is_direct = not isinstance(x, TRACER) and _is_on_host(x) and _goes_at_once(x.dtype, native)
+        is_direct = not isinstance(x, TRACER) and is_on_host(x) and _goes_at_once(x.dtype, native)
         if not is_direct or x.nbytes > _WAITED_FOR_BYTES:
             return jax.device_put(x, native, may_alias=False)
         return _put_at_once(x.aval, asarray(x), native)
@@ -109,6 +109,12 @@ def from_host(array: Array, native: Any) -> Any:
         if made.unsafe_buffer_pointer() != array.ctypes.data:
             return made
         return jax.block_until_ready(jax.device_put(made, native, may_alias=False))
+
+
+def is_on_host(x: Any) -> bool:
+    """Whether ``x`` is in a CPU's own memory, which NumPy reads."""
+    sharding = x.sharding
+    return type(sharding) is jax.sharding.SingleDeviceSharding and _is_host_memory(sharding)
 
 
 def _put_at_once(aval: Any, values: Array, native: Any) -> Any:
@@ -138,12 +144,6 @@ def _host_memory(native: Any) -> Any:
     if _put is None or _AT_ONCE is None or native.platform != "cpu":
         return None
     return jax.sharding.SingleDeviceSharding(native)
-
-
-def _is_on_host(x: Any) -> bool:
-    """Whether ``x`` is in a CPU's own memory, which NumPy reads."""
-    sharding = x.sharding
-    return type(sharding) is jax.sharding.SingleDeviceSharding and _is_host_memory(sharding)
 
 
 @cache
