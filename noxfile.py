@@ -145,11 +145,12 @@ def core(session: nox.Session) -> None:
 
 @nox.session
 def ray(session: nox.Session) -> None:
-    """The launcher on Ray, and a cluster of two nodes on this machine; NumPy alone."""
-    install(session, extras="conformance,distributed")
+    """The launcher on Ray, and clusters of two nodes on this machine; NumPy alone."""
+    install(session, "ray", extras="conformance")
+    check_types(session, "plugins/unidev-ray/src")
     # One after the other: each starts a Ray of its own.
     required = {**IN_TESTS, "RAY_REQUIRED": "1"}  # a missing Ray is an error, no skip
-    session.run(*PYTEST, "tests/distributed/test_ray.py", env=required)
+    session.run(*PYTEST, "plugins/unidev-ray", *session.posargs, env=required)
 
 
 @nox.session(default=False, python=python_for("newest", NEWEST))
@@ -268,13 +269,13 @@ def stand_in(session: nox.Session) -> None:
 @nox.session(default="WITH_LIBRARIES" in os.environ, venv_backend=WITH_TORCH)
 def libraries(session: nox.Session) -> None:
     """Objects of other libraries in batches of PyTorch tensors, and PyTorch in workers of Ray."""
-    install(session, "torch", extras="conformance,distributed")
+    install(session, "torch", "ray", extras="conformance")
     session.install(*LIBRARIES)
     required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip
     session.run(*IN_TWO, "tests/libraries", *session.posargs, env=required)
     if not session.posargs:  # one after the other, as in `ray`
         required = {**required, "RAY_REQUIRED": "1"}
-        session.run(*PYTEST, "tests/distributed/test_ray.py", "-k", "torch", env=required)
+        session.run(*PYTEST, "plugins/unidev-ray", "-k", "torch", env=required)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)

@@ -29,7 +29,8 @@ def test_what_is_missing_is_an_error_where_it_is_required(monkeypatch: pytest.Mo
 
 
 def test_nox_requires_each_group() -> None:
-    sources = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py")]
+    files = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("plugins/*/tests/**/*.py")]
+    sources = [path.read_text(encoding="utf-8") for path in files]
     users = [text for text in sources if "\nfrom needed import need\n" in text]
     groups = {group for text in users for group in re.findall(r'\bneed\("(\w+)"', text)}
     required = set(re.findall(r'"(\w+_REQUIRED)": "1"', SESSIONS))

@@ -1,7 +1,8 @@
 """How a program on three workers ends when one of them fails, for each launcher, in one table.
 
-Use: ``python tools/failure_table.py --markdown FILE``, with PyTorch, its plugin, Ray and Open MPI
-installed; ``--launchers processes,torchrun`` for some, ``--draw 3`` for so many kinds of failure.
+Use: ``python tools/failure_table.py --markdown FILE``, with PyTorch, its plugin, unidev-ray and
+Open MPI installed; ``--launchers processes,torchrun`` for some, ``--draw 3`` for so many kinds of
+failure.
 """
 
 from __future__ import annotations

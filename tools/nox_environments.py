@@ -22,6 +22,8 @@ FRAMEWORKS = {
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
     "jax": ["jax==0.10.2", "flax==0.12.8", "optax==0.2.8", "equinox==0.13.8"],
 }
+LAUNCHERS = {"ray": ["ray>=2.49"]}
+"""What the plugins run on that start workers; they bring no framework."""
 TOGETHER = [name for name in FRAMEWORKS if name != "jax"]
 """Those that one environment can hold: JAX needs NumPy 2, and MXNet the one before."""
 BESIDE_JAX = ["jax", "torch", "paddle"]
@@ -59,7 +61,8 @@ def install(
     constraints: Iterable[str] = (),
 ) -> None:
     """Install the core, and plugins with their frameworks, from this checkout."""
-    frameworks = [requirement for name in names for requirement in versions[name]]
+    needed = {**LAUNCHERS, **versions}
+    frameworks = [requirement for name in names for requirement in needed[name]]
     plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
     session.install(*TO_BUILD, "pip")
     # Python compiles the modules that are imported, which are few of those installed.

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Four workers on two machines of a Slurm cluster: sbatch slurm.sh. Not run by unidev's own tests.
+# Each machine needs unidev with the extra `cli`, unidev-ray, and the plugin of a framework.
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
 #SBATCH --cpus-per-task=8

@@ -107,6 +107,25 @@ def test_the_last_line_says_what_to_type_next(unidev, environment, command) -> N
     assert done.stdout.splitlines()[-1].startswith(f"next: {command} ")
 
 
+LAUNCHER = """
+import unidev
+
+@unidev.hookimpl
+def unidev_register_launcher():
+    return unidev.LauncherSpec(name="carrier", contract_version=2, load="carrying:Carrier")
+"""
+
+
+def test_a_plugin_that_has_only_a_launcher_is_shown_with_it(unidev, tmp_path) -> None:
+    (tmp_path / "carrying.py").write_text(LAUNCHER)
+    shown = unidev("info", UNIDEV_PLUGINS="carrying").stdout
+    (line,) = (line for line in shown.splitlines() if "launcher" in line)
+    assert line.split() == ["-", "launcher", "carrier", "works", "carrying"]
+    done = unidev("info", "--capabilities", UNIDEV_PLUGINS="carrying")
+    assert done.returncode == 0
+    assert "carrier" not in done.stdout + done.stderr
+
+
 def test_named_gpus_are_shown_as_simulated_and_with_their_name(unidev, tmp_path) -> None:
     write_plugin(tmp_path)
     given = {"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_AS": "cuda", "COLUMNS": "200"}

@@ -18,6 +18,7 @@ import subprocess_launcher
 from marked_processes import LIMIT_S, all_gone, marked
 
 import unidev
+from unidev.distributed.launchers import finding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,14 +134,50 @@ def test_a_group_setting_that_is_none_is_named(
     assert words in run_python(program)
 
 
+@pytest.mark.parametrize("options", [{"launcher": "ray"}, {"address": "auto"}])
+def test_the_plugin_of_rays_launcher_is_named(
+    options: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(finding, "launcher_specs", dict)
+    with pytest.raises(unidev.UnsupportedOperation) as caught:
+        unidev.run(run_samples.ranks, backend="numpy", **options)  # type: ignore[arg-type]
+    assert "unidev-ray is not installed. In unidev's repository, run: pip install" in str(
+        caught.value
+    )
+    assert str(caught.value).endswith("'./plugins/unidev-ray[framework]'")
+
+
+def test_an_address_is_for_the_one_launcher_that_takes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    specs = {
+        name: unidev.LauncherSpec(
+            name=name,
+            contract_version=2,
+            load=lambda: subprocess_launcher.Agent,
+            takes_address=True,
+        )
+        for name in ("mine", "another")
+    }
+    monkeypatch.setattr(finding, "launcher_specs", lambda: {"mine": specs["mine"]})
+    assert finding.launcher_class(None, "somewhere") is subprocess_launcher.Agent
+    monkeypatch.setattr(finding, "launcher_specs", lambda: specs)
+    with pytest.raises(unidev.InvalidDataError, match=r"take an address: another, mine\. Choose"):
+        finding.launcher_class(None, "somewhere")
+
+
+def test_a_plugin_that_does_not_load_is_the_reason_for_its_missing_launcher(
+    add_plugin: AddPlugin, run_python: RunPython
+) -> None:
+    add_plugin("my_plugin", "import nothing_of_that_name", entry_point="mine")
+    printed = run_python(RUN)
+    assert "the plugin of launcher 'mine' (my_plugin) is broken: ModuleNotFoundError" in printed
+
+
 # -- one that is written from the contract alone ---------------------------------------------------
 
 
 @pytest.fixture
 def _agent(monkeypatch: pytest.MonkeyPatch) -> None:
     spec = subprocess_launcher.unidev_register_launcher()
-    from unidev.distributed.launchers import finding
-
     monkeypatch.setattr(finding, "launcher_specs", lambda: {spec.name: spec})
 
 

@@ -42,8 +42,7 @@ except unidev.OutOfDeviceMemoryError as error:
     print(error)
 """
 REFUSED = {
-    "unidev.run(print)": "hardware",
-    'unidev.run(print, launcher="ray")': "distributed",
+    "unidev.run(print)": "distributed",
     'unidev.try_gpu(free="1KiB")': "hardware",
 }
 

@@ -33,7 +33,7 @@ class MarkersError(ValueError):
 
 def working(document: Answer) -> list[Answer]:
     """The plugins whose backend could be loaded."""
-    return [each for each in document["plugins"] if each["state"] == "works"]
+    return [each for each in document["plugins"] if each["state"] == "works" and each["backend"]]
 
 
 def to_markdown(document: Answer) -> str:

@@ -104,13 +104,20 @@ def _print_table(document: Answer, console: Console) -> None:
         is_chosen = each["backend"] is not None and each["backend"] == document["choice"]["name"]
         table.add_row(
             "*" if is_chosen else "",
-            Text(each["backend"] or "?"),
-            Text(f"{each['framework'] or '?'} {each['framework_version'] or ''}".strip()),
+            Text(each["backend"] or ("-" if each["launcher"] else "?")),
+            Text(_provided(each)),
             Text(devices_in_short(each["devices"])),
             Text(each["state"], style=_COLOURS.get(each["state"], "red")),
             Text(each["distribution"] or each["source"]),
         )
     console.print(table)
+
+
+def _provided(answer: Answer) -> str:
+    """The framework with its version, or the launcher of a plugin that has no backend."""
+    if answer["backend"] is None and answer["launcher"]:
+        return f"launcher {answer['launcher']}"
+    return f"{answer['framework'] or '?'} {answer['framework_version'] or ''}".strip()
 
 
 def _print_problem(answer: Answer, console: Console, *, verbose: bool) -> None:

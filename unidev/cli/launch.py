@@ -44,9 +44,9 @@ Examples:
 )  # fmt: skip
 @click.option(
     "--launcher", metavar="NAME",
-    help="What starts them: processes (on this machine), ray, or a plugin's launcher.",
+    help="What starts them: processes (on this machine), or a plugin's launcher, such as ray.",
 )  # fmt: skip
-@click.option("--address", metavar="ADDRESS", help="The Ray cluster: auto, or HOST:PORT.")
+@click.option("--address", metavar="ADDRESS", help="The cluster; for Ray: auto, or HOST:PORT.")
 @click.option(
     "--backend", metavar="NAME", help="The workers' backend; by default the selected one."
 )

@@ -68,7 +68,8 @@ def ask_frameworks(
     plugins whose framework is not installed.
     """
     answers = ask_plugins("installation", _points(backend), timeout_s, stop, _REAL)
-    found = [to_framework(each) for each in answers if each["state"] not in _LEFT_OUT]
+    asked = [each for each in answers if each["backend"] or not each["launcher"]]
+    found = [to_framework(each) for each in asked if each["state"] not in _LEFT_OUT]
     wanted = tuple(each for each in found if backend in (None, each.backend))
     described = [each["known"] for each in answers if each.get("known") is not None]
     return wanted, with_described(KnownFramework(**each) for each in described)

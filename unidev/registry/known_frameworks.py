@@ -54,10 +54,12 @@ KNOWN = (
 """The frameworks of the plugins in unidev's own repository."""
 OUR_PLUGINS = tuple(sorted(each.framework for each in KNOWN))
 """The names of those plugins."""
+OUR_LAUNCHERS = ("ray",)
+"""The launchers that other plugins in unidev's own repository have, by the names of both."""
 
 
 def install_command(plugin: str = KNOWN[0].framework) -> str:
-    """The command that installs one of ``OUR_PLUGINS``, in unidev's repository."""
+    """The command that installs one of our plugins, in unidev's repository."""
     return f"pip install . './plugins/unidev-{plugin}[framework]'"
 
 

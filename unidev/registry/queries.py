@@ -141,6 +141,7 @@ def _unasked(point: EntryPoint) -> Answer:
         "source": point.value,
         "distribution": f"{point.dist.name} {point.dist.version}" if point.dist else None,
         "backend": None,
+        "launcher": None,
         "framework": None,
         "install": None,
         "problem": None,

@@ -80,14 +80,20 @@ def _found(source: str) -> Plugin:
 
 
 def _plugin(plugin: Plugin) -> Answer:
-    state = "disabled" if plugin.is_disabled else "found" if plugin.spec else "broken"
     spec = plugin.spec
+    state = (
+        "disabled" if plugin.is_disabled
+        else "found" if spec
+        else "works" if plugin.launcher  # there is no framework to load
+        else "broken"
+    )  # fmt: skip
     return {
         "plugin": plugin.name,
         "source": plugin.source,
         "distribution": plugin.distribution,
         "state": state,
         "backend": spec.name if spec else None,
+        "launcher": plugin.launcher.name if plugin.launcher else None,
         "framework": spec.framework if spec else None,
         "install": spec.install if spec else None,
         "problem": plugin.failure,

@@ -16,7 +16,7 @@ _MODULES = {
     "bench": ("jinja2", "matplotlib"),
     "cli": ("click", "rich", "psutil"),
     "conformance": ("pytest", "hypothesis"),
-    "distributed": ("ray", "psutil"),
+    "distributed": ("psutil",),
     "hardware": ("psutil",),
 }
 

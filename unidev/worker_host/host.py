@@ -83,7 +83,7 @@ class WorkerHost:
     def __init__(self) -> None:
         if sys.platform == "win32":
             raise UnsupportedOperation("unidev.run", "its workers inherit pipes as POSIX has them")
-        check_extra("hardware", "unidev.run")
+        check_extra("distributed", "unidev.run")
         self._selector = selectors.DefaultSelector()
         self._workers: dict[int, _Worker] = {}
         self._running: set[int] = set()

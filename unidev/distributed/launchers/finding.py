@@ -1,4 +1,4 @@
-"""Finds a launcher by its name: unidev's own two, and those of plugins."""
+"""Finds a launcher by its name: that of this machine, and those of plugins."""
 
 from __future__ import annotations
 
@@ -6,22 +6,20 @@ from typing import TYPE_CHECKING
 
 from unidev.contract.launcher import Launcher, LauncherSpec
 from unidev.contract.optional import import_named
-from unidev.errors import InvalidDataError, PluginError
-from unidev.registry.discovery import launcher_specs
+from unidev.errors import InvalidDataError, PluginError, UnsupportedOperation
+from unidev.registry.discovery import find_plugins, launcher_specs
+from unidev.registry.known_frameworks import OUR_LAUNCHERS, install_command
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_PROCESSES = "processes"
 OURS = {
-    "processes": LauncherSpec(
-        name="processes", contract_version=2,
+    _PROCESSES: LauncherSpec(
+        name=_PROCESSES, contract_version=2,
         load="unidev.distributed.launchers.processes:Processes",
-    ),
-    "ray": LauncherSpec(
-        name="ray", contract_version=2, load="unidev.distributed.launchers.ray:RayLauncher",
-        takes_address=True,
-    ),
+    )
 }  # fmt: skip
 
 
@@ -34,16 +32,15 @@ def launcher_class(name: str | None, address: str | None) -> type[Launcher]:
     """The class of the launcher ``name``, or of the one that an ``address`` needs.
 
     Raises:
-        InvalidDataError: there is none of that name, or it takes no address.
+        InvalidDataError: there is none of that name, or it takes no address, or several do.
         PluginError: a plugin's does not load.
+        UnsupportedOperation: it is in a plugin of unidev's own that is not installed.
     """
-    if name is None:
-        name = "processes" if address is None else "ray"
     found = launchers()
+    if name is None:
+        name = _PROCESSES if address is None else _with_address(found)
     if not isinstance(name, str) or name not in found:
-        raise InvalidDataError(
-            f"there is no launcher {shown(name)}; there are: {', '.join(sorted(found))}."
-        )
+        raise _missing(name, found)
     if address is not None and not found[name].takes_address:
         raise InvalidDataError(f"the launcher {name!r} takes no address: leave launcher out.")
     load = found[name].load
@@ -52,3 +49,29 @@ def launcher_class(name: str | None, address: str | None) -> type[Launcher]:
     if not (isinstance(cls, type) and issubclass(cls, Launcher)):
         raise PluginError(f"{where} gives {shown(cls)}, not a subclass of Launcher.")
     return cls
+
+
+def _with_address(found: Mapping[str, LauncherSpec]) -> str:
+    names = sorted(name for name, spec in found.items() if spec.takes_address)
+    if len(names) > 1:
+        raise InvalidDataError(
+            f"several launchers take an address: {', '.join(names)}. Choose one by launcher=…."
+        )
+    return names[0] if names else OUR_LAUNCHERS[0]
+
+
+def _missing(name: object, found: Mapping[str, LauncherSpec]) -> Exception:
+    for plugin in find_plugins():
+        if plugin.name == name and plugin.failure is not None:
+            return PluginError(
+                f"the plugin of launcher {name!r} ({plugin.source}) is broken: {plugin.failure}. "
+                "`unidev info` shows its traceback."
+            )
+    if isinstance(name, str) and name in OUR_LAUNCHERS:
+        return UnsupportedOperation(
+            f'unidev.run(launcher="{name}")',
+            f"unidev-{name} is not installed. In unidev's repository, run: {install_command(name)}",
+        )
+    return InvalidDataError(
+        f"there is no launcher {shown(name)}; there are: {', '.join(sorted(found))}."
+    )

@@ -64,9 +64,9 @@ def run(  # noqa: PLR0913  each is an option of its own
             ``run`` under ``if __name__ == "__main__":``.
         *args: for each worker the same; plain values and NumPy arrays, pickled.
         workers: how many.
-        launcher: ``processes``, on this machine; ``ray``; or one that a plugin registers. None:
-            ``ray`` if there is an ``address``, else ``processes``.
-        address: of a Ray cluster: ``auto`` or ``host:port``.
+        launcher: ``processes``, on this machine, or one of a plugin, such as ``ray``. None: the one
+            that takes an address, if there is an ``address``, else ``processes``.
+        address: of a cluster; for Ray ``auto`` or ``host:port``.
         backend: the backend of the tensors that workers exchange. None: as ``active_backend``
             selects it; workers get it as UNIDEV_BACKEND.
         gpus_per_worker: how many GPUs (or simulated ones) each worker has for itself. 0: the CPU.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def _ray() -> None:
-    need("ray", "ray", install="pip install '.[distributed]'")
+    need("ray", "ray", install="pip install . './plugins/unidev-ray[framework]'")
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def in_a_process(
 
 
 def sessions() -> list[Path]:
-    return list(Path(os.environ["TMPDIR"]).glob("unidev-ray-*"))
+    return list(Path(os.environ["TMPDIR"]).glob("unidev-run-*"))
 
 
 @pytest.mark.usefixtures("_ray")
@@ -258,8 +258,10 @@ def test_the_command_that_installs_ray_is_named_before_anything_is_done(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    left = tmp_path / f"unidev-ray-{2**31 - 1}-left"  # a dead owner's, which a start would delete
+    left = tmp_path / f"unidev-run-{2**31 - 1}-left"  # a dead owner's, which a start would delete
     left.mkdir()
-    with pytest.raises(unidev.UnsupportedOperation, match=r"pip install '\.\[distributed\]'"):
+    with pytest.raises(
+        unidev.UnsupportedOperation, match=r"ray is not installed.*/unidev-ray\[framework\]"
+    ):
         unidev.run(run_samples.ranks, backend="numpy", launcher="ray")
     assert list(tmp_path.iterdir()) == [left]

@@ -41,7 +41,7 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Host, Host]]:
     """Two hosts, each a node of a Ray cluster with a place for one worker."""
-    need("ray", "ray", install="pip install '.[distributed]'")
+    need("ray", "ray", install="pip install . './plugins/unidev-ray[framework]'")
     folder = tmp_path_factory.mktemp("hosts")
     with ExitStack() as scope:
         found = scope.enter_context(two_hosts(folder))

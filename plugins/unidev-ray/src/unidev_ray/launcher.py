@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import math
 import os
-import secrets
-import socket
-import sys
 import tempfile
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Ended, Event, Launcher, own_folder
-from unidev.distributed.launchers.ray_place import RayPlace
 from unidev.errors import InvalidDataError, UnsupportedOperation
-from unidev.support.extras import check_extra
+from unidev_ray.connecting import LOOPBACK, cluster, own_ray
+from unidev_ray.place import RayPlace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from unidev.contract import Frame, HelperProcess, Job
 
-_POLL_S = 1.0
-_REACH_S = 10.0
 PLACE_TIMEOUT = "UNIDEV_RAY_PLACE_TIMEOUT"
 _PLACE_S = 60.0
+_POLL_S = 1.0
 _END_S = 15.0
 _ANSWER_S = 8.0
 """Longer than a worker may take to write its stack."""
-_LOOPBACK = "127.0.0.1"
 
 
 class RayLauncher(Launcher):
@@ -44,16 +40,14 @@ class RayLauncher(Launcher):
         self._silent: set[int] = set()
         """Workers whose host has not answered."""
         self._folder: str | None = None
-        check_extra("distributed", 'unidev.run(launcher="ray")')
+        _check_installed()
         self._place_s = _place_seconds()
         try:
             if address is None:
                 self._folder = self._scope.enter_context(own_folder())
-                self._scope.enter_context(_variables(_of_own_ray()))
-            import ray  # now, since it reads these variables
-
-            self._ray = ray
-            self._connect(address)
+                self._ray = own_ray(self._scope, size, self._folder)
+            else:
+                self._ray = cluster(self._scope, address)
         except BaseException:
             self._scope.close()
             raise
@@ -79,7 +73,7 @@ class RayLauncher(Launcher):
                 f"busy, or grows on demand, allow more seconds by {PLACE_TIMEOUT}."
             ) from error
         ray.get([actor.meet.remote(self._actors) for actor in self._actors])
-        self.hosts = (_LOOPBACK,) * size if self._folder is not None else tuple(hosts)
+        self.hosts = (LOOPBACK,) * size if self._folder is not None else tuple(hosts)
 
     def free_ports(self, counts: Sequence[int]) -> Sequence[Sequence[int]]:
         """Ports of each worker's host that were free a moment ago."""
@@ -161,32 +155,14 @@ class RayLauncher(Launcher):
                 self._silent.add(rank)
         return None
 
-    def _connect(self, address: str | None) -> None:
-        if self._ray.is_initialized():
-            if address is None:
-                raise UnsupportedOperation(
-                    "a Ray of the run's own",
-                    "this process is connected to a Ray already: pass address=…, such as "
-                    f'"{self._ray.get_runtime_context().gcs_address}"',
-                )
-            return
-        quiet = {"logging_level": "ERROR", "log_to_driver": False}
-        if address is None:
-            self._scope.callback(self._ray.shutdown)
-            self._ray.init(
-                address="local", include_dashboard=False, num_cpus=self.size,
-                _temp_dir=self._folder, _node_ip_address=_LOOPBACK, **quiet,
-            )  # fmt: skip
-            return
-        _check_reachable(address)
-        self._scope.callback(self._ray.shutdown)
-        try:
-            self._ray.init(address=address, **quiet)
-        except ConnectionError as error:
-            raise InvalidDataError(
-                f"no Ray cluster was found at address={address!r}: start one with `ray start "
-                "--head`, and pass its HOST:PORT."
-            ) from error
+
+def _check_installed() -> None:
+    if find_spec("ray") is None:
+        raise UnsupportedOperation(
+            'unidev.run(launcher="ray")',
+            "ray is not installed. In unidev's repository, run: pip install . "
+            "'./plugins/unidev-ray[framework]'",
+        )
 
 
 def _place_seconds() -> float:
@@ -205,63 +181,3 @@ def _place_seconds() -> float:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' * (number != 1)}"
-
-
-_token: str | None = None
-"""Ray reads it once for each process, when it is imported."""
-
-
-def _of_own_ray() -> dict[str, str]:
-    """Variables of a Ray that no one else can use: it listens on loopback, and has a token.
-
-    Raises:
-        UnsupportedOperation: it is too late for a token.
-    """
-    global _token  # noqa: PLW0603  one for each process
-    own = {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    }
-    if os.environ.get("RAY_AUTH_MODE") == "token":  # the user's own
-        return own
-    if _token is None:
-        if "ray" in sys.modules:
-            raise UnsupportedOperation(
-                "a Ray of the run's own",
-                "this program has imported ray before, without a token: set RAY_AUTH_MODE=token "
-                "and RAY_AUTH_TOKEN, import ray later, or pass the address of a cluster",
-            )
-        _token = secrets.token_hex(32)
-    return {**own, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _token}
-
-
-@contextmanager
-def _variables(values: dict[str, str]) -> Iterator[None]:
-    """A block with these variables; Ray sets others, which go with them."""
-    before = dict(os.environ)
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name in os.environ.keys() | before.keys():
-            if name in before:
-                os.environ[name] = before[name]
-            elif name.startswith("RAY_") or name == "PYTHONBREAKPOINT":
-                del os.environ[name]
-
-
-def _check_reachable(address: str) -> None:
-    """Ray itself would try for minutes."""
-    if address == "auto":
-        return
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
-        raise InvalidDataError(f'address must be "auto" or "host:port", not {address!r}.')
-    try:
-        socket.create_connection((host, int(port)), timeout=_REACH_S).close()
-    except OSError as error:
-        raise InvalidDataError(
-            f"nothing answers at address={address!r}: {error}. `ray start --head` prints the "
-            "address of a cluster."
-        ) from error

@@ -1,0 +1,13 @@
+"""The launcher ``ray`` of unidev. Importing it does not import Ray."""
+
+from __future__ import annotations
+
+from unidev.contract import LauncherSpec, hookimpl
+
+
+@hookimpl
+def unidev_register_launcher() -> LauncherSpec:
+    """Workers in actors of Ray, as ``ray``."""
+    return LauncherSpec(
+        name="ray", contract_version=2, load="unidev_ray.launcher:RayLauncher", takes_address=True
+    )
