@@ -20,7 +20,14 @@ FRAMEWORKS = {
     "tensorflow": ["tensorflow-cpu==2.21.*"],
     "paddle": ["paddlepaddle==3.3.1", "setuptools"],  # which it imports, and need not bring
     "mxnet": ["mxnet==1.9.1", "numpy==1.26.4"],
-    "jax": ["jax==0.10.2", "flax==0.12.8", "optax==0.2.8", "equinox==0.13.8"],
+    "jax": [
+        "jax==0.10.2",
+        "flax==0.12.8",
+        "optax==0.2.8",
+        "equinox==0.13.8",
+        "keras==3.15.1",
+        "penzai==0.2.5",
+    ],
 }
 LAUNCHERS = {"ray": ["ray>=2.49"]}
 """What the plugins run on that start workers; they bring no framework."""

@@ -98,6 +98,13 @@ def check_caught(name: str, judge: Judge) -> None:
         assert found.results.get(check) == "fail", found.described(check)
 
 
+def check_passed(name: str, judge: Judge) -> None:
+    """The sound variant passes each check that it names."""
+    found = judge(name)
+    for check in SOUND[name].caught_by:
+        assert found.results.get(check) == "pass", found.described(check)
+
+
 def _start(backend: str, output: Path) -> subprocess.Popen[str]:
     path = os.pathsep.join(filter(None, sys.path))
     # Where CI is set, pytest can explain what differs at any length.

@@ -207,6 +207,33 @@ def test_a_type_belongs_to_the_backend_its_bases_come_from() -> None:
     assert backend_of_type(int) is None
 
 
+def test_an_object_of_a_shared_namespace_is_of_the_backend_that_knows_its_class(
+    add_plugin, run_python
+) -> None:
+    for name, framework, known in (("theirs", "json", "First"), ("others", "csv", "Second")):
+        body = (
+            "import sys\nclass Mine(NumpyBackend):\n    tensor_types = optimizer_types = ()\n"
+            "    @property\n    def model_types(self):\n"
+            f"        return (sys.modules['shared'].{known},)\n"
+            "def load():\n    return Mine"
+        )
+        text = plugin(body, framework, more="namespaces=('shared',)").replace("theirs", name)
+        add_plugin(f"plugin_of_{name}", text, entry_point=name)
+    said = run_python(
+        """
+        import csv, json, sys, types
+        from unidev.registry.loading import backend_of_model_type
+        shared = sys.modules["shared"] = types.ModuleType("shared")
+        for name in ("First", "Second", "Third"):
+            setattr(shared, name, type(name, (), {"__module__": "shared"}))
+        for cls in (shared.Second, shared.First, shared.Third):
+            found = backend_of_model_type(cls())
+            print(found and found.name)
+        """
+    )
+    assert said.split() == ["others", "theirs", "None"]
+
+
 def test_a_type_whose_module_is_no_string_belongs_to_nobody() -> None:
     strange = type("Strange", (), {"__module__": None})
     assert backend_of_type(strange) is None

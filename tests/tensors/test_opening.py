@@ -106,8 +106,21 @@ def x_of(tree: Any) -> Any:
     return tree["x"] if isinstance(tree, collections.abc.Mapping) else tree.x
 
 
+class Base:
+    """A class without slots gives its objects a dict, of which they have one all the same."""
+
+
+class Mixin:
+    """As above."""
+
+
+@dataclasses.dataclass
+class Joined(Base, Mixin):
+    x: Any
+
+
 KINDS = [
-    Plain, Frozen, Attrs, Pydantic, Config, Default, Ordered, Data, Rows, Frame, Mapped,
+    Plain, Frozen, Joined, Attrs, Pydantic, Config, Default, Ordered, Data, Rows, Frame, Mapped,
 ]  # fmt: skip
 
 

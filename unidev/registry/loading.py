@@ -19,7 +19,7 @@ from unidev.support.wording import shown
 
 TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from unidev.contract.backend import Backend, Children, ContainerFunctions
@@ -100,8 +100,9 @@ def backend_of_type(cls: type) -> Backend | None:
     backend = backends_by_type.get(cls)
     if backend is not None or cls in _types_of_no_tensor:
         return backend
-    backend = backend_of_namespace(cls)
-    if backend is None or not issubclass(cls, backend.tensor_types):
+    found = (each for each in backends_of_namespace(cls) if issubclass(cls, each.tensor_types))
+    backend = next(found, None)
+    if backend is None:
         _types_of_no_tensor.add(cls)
         return None
     backends_by_type[cls] = backend
@@ -111,7 +112,15 @@ def backend_of_type(cls: type) -> Backend | None:
 
 
 def backend_of_namespace(cls: type) -> Backend | None:
+    """The first of ``backends_of_namespace``."""
+    return next(backends_of_namespace(cls), None)
+
+
+def backends_of_namespace(cls: type) -> Iterator[Backend]:
     """The backend whose framework defines ``cls`` or one of its bases; loads it if necessary.
+
+    Where only a namespace tells, which may belong to several frameworks, as Keras does: each of
+    them that the program has imported, those first that are loaded.
 
     A class of a framework exists only if the framework is imported already, so this never imports
     a framework that the program does not use.
@@ -120,21 +129,21 @@ def backend_of_namespace(cls: type) -> Backend | None:
 
     roots = [str(getattr(base, "__module__", "")).partition(".")[0] for base in cls.__mro__]
     if set(roots) <= {"builtins"}:
-        return None
+        return
     specs = backend_specs().values()
     frameworks = {spec.framework: spec.name for spec in specs}
-    # An extra namespace may belong to several frameworks, as Keras does, so it proves nothing.
-    others = {
-        root: spec.name
+    for root in roots:
+        if root in frameworks:
+            yield load_backend(frameworks[root])
+            return
+    names = [
+        spec.name
+        for root in dict.fromkeys(roots)
         for spec in specs
-        if spec.framework in sys.modules
-        for root in spec.namespaces
-    }
-    for owners in (frameworks, others):
-        for root in roots:
-            if root in owners:
-                return load_backend(owners[root])
-    return None
+        if root in spec.namespaces and spec.framework in sys.modules
+    ]
+    for name in sorted(names, key=lambda name: name not in loaded_backends):
+        yield load_backend(name)
 
 
 def backend_of_model_type(x: object) -> Backend | None:
@@ -143,8 +152,9 @@ def backend_of_model_type(x: object) -> Backend | None:
     backend = _backends_by_model_type.get(cls)
     if backend is not None:
         return backend
-    backend = backend_of_namespace(cls)
-    if backend is None or not isinstance(x, backend.model_types):
+    found = (each for each in backends_of_namespace(cls) if isinstance(x, each.model_types))
+    backend = next(found, None)
+    if backend is None:
         return None  # not cached: a backend's `model_types` may grow
     _backends_by_model_type[cls] = backend
     return backend

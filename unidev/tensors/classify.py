@@ -29,6 +29,7 @@ from unidev.registry.loading import (
     backend_of_model_type,
     backend_of_namespace,
     backend_of_type,
+    backends_of_namespace,
     openers,
 )
 from unidev.support.wording import kind_of, shown
@@ -190,13 +191,15 @@ def attributes_of(cls: type) -> Sequence[tuple[int, str]]:
     """
     found = _attributes.get(cls)
     if found is None:
-        found = _attributes[cls] = [
+        every = [
             (position, name)
             for position, base in reversed([*enumerate(cls.__mro__)])
             # Of a builtin's other members, such as a function's ``__globals__``, none is a slot.
             for name in (base.__dict__ if "__slots__" in base.__dict__ else ("__dict__",))
             if type(base.__dict__.get(name)) in _DESCRIPTORS and name != "__weakref__"
         ]
+        dicts = [each for each in every if each[1] == "__dict__"]  # of several bases, for one dict
+        found = _attributes[cls] = [each for each in every if each not in dicts[:-1]]
     return found
 
 
@@ -328,8 +331,8 @@ def is_model(x: object) -> bool:
 
 def is_optimizer(x: object) -> bool:
     """Whether ``x`` is an optimizer that is not among its backend's models."""
-    owner = backend_of_namespace(type(x))
-    return owner is not None and issubclass(type(x), owner.optimizer_types)
+    cls = type(x)
+    return any(issubclass(cls, owner.optimizer_types) for owner in backends_of_namespace(cls))
 
 
 def backend_of_tensor(x: object) -> Backend:

@@ -1,4 +1,4 @@
-"""Four simulated GPUs for all tests here; those about other processes start their own."""
+"""Four simulated GPUs, and Keras on JAX; tests about other processes start their own."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fresh_programs import python
 
 os.environ["UNIDEV_SIMULATE"] = "4"
 os.environ["UNIDEV_BACKEND"] = "jax"
+os.environ["KERAS_BACKEND"] = "jax"
 
 import unidev
 

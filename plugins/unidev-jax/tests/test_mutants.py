@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from mutants.mutant import JAX
-from plugin_mutants import Judge, check_caught, judging, mutants_of
+from plugin_mutants import Judge, check_caught, check_passed, judging, mutants_of, sound_variants_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,3 +21,8 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judge]:
 @pytest.mark.parametrize("name", mutants_of(JAX))
 def test_a_mutant_fails_each_check_that_it_names(name: str, judge: Judge) -> None:
     check_caught(name, judge)
+
+
+@pytest.mark.parametrize("name", sound_variants_of(JAX))
+def test_a_sound_variant_passes_the_checks_that_it_names(name: str, judge: Judge) -> None:
+    check_passed(name, judge)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import equinox
 import jax
 import jax.numpy as jnp
+import keras
 import numpy as np
 import optax
 import pytest
@@ -123,4 +125,53 @@ def test_a_transformer_of_nnx_is_placed_trained_saved_and_loaded(tmp_path: Path)
     other = Transformer(nnx.Rngs(1))
     unidev.place(other, GPU)
     unidev.load_parameters(other, tmp_path / "net.npz")
+    np.testing.assert_array_equal(other(x), net(x))
+
+
+def convnet() -> Any:
+    """As in Keras's own example `mnist_convnet`, smaller, with a normalisation."""
+    net = keras.Sequential(
+        [
+            keras.Input(shape=(8, 8, 1)),
+            keras.layers.Conv2D(4, kernel_size=(3, 3), activation="relu"),
+            keras.layers.MaxPooling2D(pool_size=(2, 2)),
+            keras.layers.BatchNormalization(),
+            keras.layers.Flatten(),
+            keras.layers.Dropout(0.1),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    adam = keras.optimizers.Adam(0.05)
+    net.compile(loss="categorical_crossentropy", optimizer=adam, metrics=["accuracy"])
+    return net
+
+
+def test_a_convnet_of_keras_is_placed_fitted_saved_and_loaded(tmp_path: Path) -> None:
+    keras.utils.set_random_seed(0)
+    net = convnet()
+    net.optimizer.build(net.trainable_variables)  # or its state would move in the first step
+    unidev.place(net, GPU)
+    digits = np.arange(12) % 3
+    labels = keras.utils.to_categorical(digits, 3)
+    images = np.zeros((12, 8, 8, 1), np.float32)
+    for image, digit in zip(images, digits, strict=True):
+        image[2 * digit : 2 * digit + 3] = 1
+    with unidev.trace_transfers() as trace:
+        history = net.fit(images, labels, batch_size=4, epochs=STEPS, shuffle=False, verbose=0)
+    moved = Counter((str(x.source), str(x.target), x.nbytes) for x in trace.transfers)
+    assert moved == {
+        ("cpu:0", "gpu:1", 4 * 64 * 4): 3 * STEPS,  # the images of each of three batches,
+        ("cpu:0", "gpu:1", 4 * 3 * 4): 3 * STEPS,  # its labels,
+        ("cpu:0", "gpu:1", 4): 4 * STEPS,  # totals and counts of two metrics, set to 0 by Keras,
+        ("gpu:1", "cpu:0", 4): 2 * STEPS,  # and the two that it reads after each epoch
+    }
+    assert history.history["loss"][-1] < history.history["loss"][0]
+    state = [*net.variables, *net.optimizer.variables, *net.metrics_variables]
+    assert {str(unidev.device_of(x)) for x in state} == {"gpu:1"}
+    assert all(x.value.committed for x in state)
+    unidev.save_parameters(net, tmp_path / "net.npz")
+    other = convnet()
+    unidev.place(other, GPU)
+    unidev.load_parameters(other, tmp_path / "net.npz")
+    x = unidev.device_put(images, GPU)
     np.testing.assert_array_equal(other(x), net(x))

@@ -21,6 +21,6 @@ def unidev_register_backend() -> BackendSpec:
         # By default JAX takes three quarters of a GPU's memory at once.
         sharing={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
         sharing_page="https://docs.jax.dev/en/latest/gpu_memory_allocation.html",
-        namespaces=("jaxlib", "flax"),
+        namespaces=("jaxlib", "flax", "keras"),
         tested_until="0.10",
     )

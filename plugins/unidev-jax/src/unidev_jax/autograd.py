@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,15 @@ from unidev.errors import UnsupportedOperation
 from unidev_jax.arrays import TRACER, is_tracing
 from unidev_jax.copying import from_host, is_on_host, wide
 from unidev_jax.framework import jax, jnp
-from unidev_jax.variables import assigning, is_variable, plain
+from unidev_jax.variables import (
+    assign,
+    in_stateless_scope,
+    is_keras_variable,
+    is_variable,
+    plain,
+    raw,
+    traced_outside,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -42,21 +51,19 @@ class JaxAutograd(Autograd):
     ) -> tuple[Any, Sequence[Any | None]]:
         """Of a copy of the module whose variables hold what JAX differentiates.
 
-        Variables that the loss has changed there, such as running statistics, change in ``model``.
+        Of Keras's, itself, in a scope in which its variables have those values. Variables that the
+        loss has changed there, such as running statistics, change in ``model``.
+
+        Raises:
+            UnsupportedOperation: JAX traces a function in which Keras's variables are constants.
         """
-        if not is_variable(next(iter(trainable.values()))):
+        leaves = list(trainable.values())
+        if not is_variable(leaves[0]):
             return super().of_model(loss_of, model, trainable)
-        from unidev_jax.models.represented import Representation
-
-        representation = Representation(model, trainable.values())
-
-        def function(arrays: Sequence[Any]) -> tuple[Any, Any]:
-            represented = representation.of(arrays)
-            return plain(loss_of(represented)), representation.changes_in(represented)
-
-        arrays = [variable.get_raw_value() for variable in trainable.values()]
-        loss, found, changes = _differentiated(function, arrays)
-        representation.apply(changes)
+        represented = _represented(model, leaves)
+        evaluated = partial(represented.evaluated, loss_of)
+        loss, found, changes = _differentiated(evaluated, [raw(leaf) for leaf in leaves])
+        represented.apply(changes)
         return loss, found
 
     def no_grad(self) -> AbstractContextManager[Any]:
@@ -105,12 +112,24 @@ class JaxAutograd(Autograd):
                 made = _stepped(*chosen, lr)
             for at, x in zip(positions, made, strict=True):
                 new[at] = x
-        with assigning():
-            for at, parameter in enumerate(parameters):
-                if is_variable(parameter):
-                    parameter.set_value(new[at])
-                    new[at] = parameter
+        for at, parameter in enumerate(parameters):
+            if is_variable(parameter):
+                assign(parameter, new[at])
+                new[at] = parameter
         return new
+
+
+def _represented(model: Any, leaves: Sequence[Any]) -> Any:
+    """A ``Representation`` of Flax's module, or ``Stateless`` calls with Keras's model."""
+    if not is_keras_variable(leaves[0]):
+        from unidev_jax.models.represented import Representation
+
+        return Representation(model, leaves)
+    from unidev_jax.models.stateless import Stateless
+
+    if is_tracing() and not in_stateless_scope():
+        raise traced_outside("value_and_grad of a Keras model inside a function that JAX traces")
+    return Stateless(model, leaves)
 
 
 def _differentiated(

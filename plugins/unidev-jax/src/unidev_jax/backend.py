@@ -14,7 +14,7 @@ from unidev_jax.containers import CONTAINERS, opened
 from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, wide
 from unidev_jax.devices import LocalDevices
 from unidev_jax.framework import jax, jnp
-from unidev_jax.variables import model_types, plain, variable_types
+from unidev_jax.variables import keras_optimizers, model_types, plain, variable_types
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -72,8 +72,13 @@ class JaxBackend(Backend):
 
     @property
     def model_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough here
-        """Flax's modules and optimizers, once Flax is imported: no trees, though JAX opens them."""
+        """Flax's modules and optimizers, and Keras's layers: no trees, though JAX opens them."""
         return model_types()
+
+    @property
+    def optimizer_types(self) -> tuple[type, ...]:  # type: ignore[override]  # read-only is enough
+        """Keras's; Flax's are modules."""
+        return keras_optimizers()
 
     @property
     def dtypes(self) -> Mapping[str, Any]:

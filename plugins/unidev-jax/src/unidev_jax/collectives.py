@@ -12,7 +12,7 @@ from unidev import Collectives, UnsupportedOperation
 from unidev_jax.arrays import value_of
 from unidev_jax.copying import copied, wide
 from unidev_jax.framework import jax, jnp
-from unidev_jax.variables import is_variable, plain
+from unidev_jax.variables import assign, is_keras_variable, is_variable, plain
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,7 +72,7 @@ class JaxCollectives(Collectives):
             return jax.lax.dynamic_slice_in_dim(array, start, max(stop - start, 0))
 
     def is_writable(self, x: Tensor) -> bool:
-        """Flax's variables are."""
+        """Flax's and Keras's variables are."""
         return is_variable(x)
 
     def write(self, targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
@@ -82,7 +82,9 @@ class JaxCollectives(Collectives):
             UnsupportedOperation: an array outside of a variable would change.
         """
         for target, value in zip(targets, values, strict=True):
-            if is_variable(target):
+            if is_keras_variable(target):
+                assign(target, value)
+            elif is_variable(target):
                 target.set_raw_value(value)
             elif np.asarray(target).tobytes() != np.asarray(value).tobytes():
                 raise UnsupportedOperation(

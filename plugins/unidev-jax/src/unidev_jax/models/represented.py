@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from unidev.contract import kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_jax.models.flax import nnx
+from unidev_jax.variables import plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 class Representation:
@@ -23,6 +24,13 @@ class Representation:
         paths = {id(x): path for path, x in self._nodes.items() if isinstance(x, nnx.Variable)}
         self._leaves = [paths[id(leaf)] for leaf in leaves]
         self._others = self._state.keys() - set(self._leaves)
+
+    def evaluated(
+        self, loss_of: Callable[[Any], Any], arrays: Sequence[Any]
+    ) -> tuple[Any, Mapping[Any, Any]]:
+        """The loss of a model with these values of the leaves, and what the loss changes in it."""
+        represented = self.of(arrays)
+        return plain(loss_of(represented)), self.changes_in(represented)
 
     def of(self, arrays: Sequence[Any]) -> Any:
         """A model in which these are the values of the leaves; ties and modes are those of ours."""

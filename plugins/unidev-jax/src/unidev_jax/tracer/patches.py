@@ -103,6 +103,9 @@ class JaxPatches(Patches):
         yield from self._operators(array, moves)
         yield from self._functions_of_numpy(moves)
         yield jax, "jit", self._jit(jax.jit, moves)
+        trainer: Any = sys.modules.get("keras.src.backend.jax.trainer")
+        if trainer is not None and trainer.jit is jax.jit:  # by which Keras's `fit` compiles
+            yield trainer, "jit", self._jit(jax.jit, moves)
 
     # -- reading into Python and NumPy -------------------------------------------------------------
 

@@ -1,0 +1,171 @@
+"""Keras's layers and models on JAX, in place; their optimizers, and their checkpoints."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.contract import Models, Stored, check_state, kind_of
+from unidev.errors import NotAModelError, UnsupportedOperation
+from unidev_jax.models.keras_tree import layers_in, walk
+from unidev_jax.variables import in_stateless_scope, keras_optimizers, raw
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from unidev.contract import Array, Device
+    from unidev_jax.models.keras_tree import Found
+
+
+class KerasModels(Models):
+    """A part is a variable of Keras's, which is assigned another array and stays the same object.
+
+    What Keras compiles is compiled again after a move: JAX sees that the arrays are elsewhere.
+    """
+
+    statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
+
+    def parameters(self, model: Any) -> Mapping[str, Any]:
+        """Those that Keras trains, or would if they were not frozen."""
+        return _once(found for found in walk(model) if found.is_parameter)
+
+    def trainable(self, model: Any) -> Mapping[str, Any]:
+        """By each variable's ``trainable``, which freezing a layer clears."""
+        return _once(
+            found for found in walk(model) if found.is_parameter and found.variable.trainable
+        )
+
+    def tensors(self, model: Any) -> Mapping[str, Any]:
+        """Without the variables that ``compile`` adds; JAX keeps no gradients."""
+        return {found.name: found.variable for found in walk(model)}
+
+    def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
+        """Includes the metrics and the optimizer that ``compile`` has put into the model."""
+        variables = [found.variable for found in walk(model)]
+        for layer in layers_in(model):
+            variables += layer.metrics_variables
+            variables += _variables_of(getattr(layer, "optimizer", None))
+        variables += _variables_of(optimizer)
+        unique = {id(variable): variable for variable in variables}
+        for variable in unique.values():
+            _check_movable(variable)
+        return list(unique.values())
+
+    def is_on(self, part: Any, device: Device) -> bool:
+        """Whether its array is."""
+        return self.backend.device_of(raw(part)) is device
+
+    def is_placed(self, model: Any, device: Device) -> bool:
+        """Ignores metrics, which Keras creates late."""
+        return all(self.is_on(found.variable, device) for found in walk(model))
+
+    def twin(self, part: Any, device: Device) -> Any:
+        """The variable's value in new memory, in a list."""
+        return [self.backend.copy_to(raw(part), device, False)]
+
+    def swap(self, part: Any, twin: Any) -> None:
+        """Exchange the values; Keras keeps an array of the variable's dtype as it is."""
+        before = raw(part)
+        part.assign(twin[0])
+        twin[0] = before
+
+    def random_states(self, model: Any) -> Mapping[str, Any]:
+        """Keras's generators in the model: the only variables not saved."""
+        return {found.name: found.variable for found in walk(model) if not found.is_saved}
+
+    def stored(self, model: Any) -> Mapping[str, Stored]:
+        """Weights, without the state of random generators, optimizers and metrics."""
+        return {found.name: Stored(found.variable) for found in walk(model) if found.is_saved}
+
+    def read(self, x: Any) -> Array:
+        """JAX's own memory, if that is on the host."""
+        values: Array = np.asarray(raw(x))
+        return values.view(np.uint16) if values.dtype.name == "bfloat16" else values
+
+    def write(self, x: Any, values: Array) -> None:
+        """A new array on the variable's device."""
+        old = raw(x)
+        if old.dtype.name == "bfloat16":
+            values = values.view(old.dtype)
+        x.assign(self.backend.from_numpy(values, old.dtype, self.backend.device_of(old)))
+
+    def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
+        """Its variables by ``CLASS.POSITION``: steps, learning rate and moments."""
+        return {name: _array(raw(variable)) for name, variable in _named(optimizer).items()}
+
+    def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
+        """New arrays; an optimizer that has no moments yet is built, and put beside the model.
+
+        Raises:
+            CheckpointError: it is of another optimizer, or of another model.
+        """
+        named, is_new = _named(optimizer), not optimizer.built
+        if is_new and len(state) > len(named):
+            optimizer.build(model.trainable_variables)
+            named = _named(optimizer)
+        shapes = {name: tuple(x.shape) for name, x in named.items()}
+        check_state(type(optimizer).__name__, shapes, state)
+        beside = raw(next(iter(self.parameters(model).values())))
+        for name, variable in named.items():
+            old = raw(variable)
+            device = self.backend.device_of(beside if is_new else old)
+            values = np.asarray(state[name])
+            variable.assign(self.backend.from_numpy(values, old.dtype, device))
+
+
+def _once(found: Iterable[Found]) -> dict[str, Any]:
+    unique: dict[int, Found] = {}
+    for one in found:
+        unique.setdefault(id(one.variable), one)
+    return {one.name: one.variable for one in unique.values()}
+
+
+def _variables_of(optimizer: Any) -> list[Any]:
+    """All that the optimizer keeps, and one that it wraps; none if it is None.
+
+    Raises:
+        NotAModelError: it is not one of Keras's.
+    """
+    if optimizer is None:
+        return []
+    if not isinstance(optimizer, keras_optimizers()):
+        raise NotAModelError(
+            "the optimizer of a Keras model must be one of keras.optimizers, and this is of type "
+            f"{kind_of(optimizer)}."
+        )
+    own: list[Any] = optimizer.variables
+    inner = getattr(optimizer, "inner_optimizer", None)  # LossScaleOptimizer has one
+    return [*own, *_variables_of(inner)]
+
+
+def _named(optimizer: Any) -> dict[str, Any]:
+    kind = type(optimizer).__name__
+    # Not by Keras's names, which count all that was ever made in the process.
+    return {f"{kind}.{number}": x for number, x in enumerate(_variables_of(optimizer))}
+
+
+def _check_movable(variable: Any) -> None:
+    """Refuse a variable that would not keep the array that it is assigned.
+
+    Raises:
+        UnsupportedOperation: says why.
+    """
+    if in_stateless_scope():
+        raise UnsupportedOperation(
+            "placing a Keras model in a keras.StatelessScope",
+            "its variables keep nothing that they are assigned there: place it outside",
+        )
+    if getattr(variable, "_layout", None) is not None:
+        raise UnsupportedOperation(
+            f"placing {variable.path}, a {kind_of(variable)}",
+            "keras.distribution has given it a layout, which places whatever it is assigned: make "
+            "the model outside of the distribution",
+            "https://keras.io/guides/distribution/",
+        )
+
+
+def _array(x: Any) -> Array:
+    """New memory; bfloat16 as float32, which holds the same numbers."""
+    values = np.array(x)
+    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
