@@ -27,7 +27,7 @@ def the_gradient_probe_lies(backend: Any) -> None:
         return [None if slope is None else torch.ones_like(slope) for slope in found]
 
 
-@torch_mutant("gradients.flow_through_copy_to", "gradients.flag_is_true")
+@torch_mutant("gradients.flag_is_true")
 def gradient_cut_while_the_flag_says_otherwise(backend: Any) -> None:
     """The copy says it is differentiable, and leads nowhere: Paddle's ``x.to(copy=True)``."""
     change_copies(backend, lambda x, y: y.detach().requires_grad_(x.requires_grad))

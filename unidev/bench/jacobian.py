@@ -30,7 +30,7 @@ class Net(NamedTuple):
 
     layers: list[Layer]
     x: Tensor
-    """Of shape ``(batch, 1)``."""
+    """Its shape is ``(batch, 1)``."""
 
     @property
     def batch(self) -> int:

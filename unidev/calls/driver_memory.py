@@ -30,7 +30,7 @@ class DriverMemory(NamedTuple):
     holders: tuple[MemoryHolder, ...]
     """The processes that hold it, largest first."""
     parent: str | None = None
-    """Of an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
+    """For an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
 
 
 def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:

@@ -87,7 +87,7 @@ class Gpu:
     shares_host_memory: bool = False
     """Whether it has no memory of its own: the bytes are then the host's."""
     parent: str | None = None
-    """Of an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
+    """For an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
     parts: tuple[Gpu, ...] = ()
     """The instances (MIG) into which it is divided, with the index of their parent."""
 

@@ -28,7 +28,7 @@ class GpuState:
     memory_mhz: int | None
     memory_most_mhz: int | None
     utilisation_percent: int | None
-    """Of the last sampling period, the part in which a kernel ran; none of an instance (MIG)."""
+    """The part of the last sampling period in which a kernel ran; none of an instance (MIG)."""
     power_w: float | None
     power_limit_w: float | None
     temperature_c: int | None

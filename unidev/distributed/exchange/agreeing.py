@@ -31,10 +31,10 @@ class Proposal(NamedTuple):
     """What a worker is about to exchange; the same on all, apart from the weight."""
 
     number: int
-    """Of the collective, from 1."""
+    """The number of the collective, from 1."""
     call: str
     code: int
-    """Of the call and its lines."""
+    """The code of the call and its lines."""
     weight: float | None
     """This worker's own."""
     lines: Callable[[], list[str]]

@@ -44,14 +44,14 @@ class _Plan(NamedTuple):
     code: int
     lines: list[str]
     kinds: list[Kind]
-    """Of the gradients, and of the loss, which is last."""
+    """The kinds of the gradients, and of the loss, which is last."""
     device: Device
     stages: list[Stage]
     """In the order in which they begin."""
     stage_of: list[int]
     """The number of the stage for each position; -1 for tensors without elements."""
     memory: list[list[Tensor]]
-    """Of each stage, from step to step: new pages take as long as the exchange."""
+    """That of each stage, from step to step: new pages take as long as the exchange."""
     waited: list[float]
     """Seconds for the whole exchange, once a step has begun it at the end of backward."""
 
@@ -148,7 +148,7 @@ class _Running(NamedTuple):
     missing: list[int]
     """How many tensors each stage waits for."""
     finishing: list[Callable[[], Tensor]]
-    """Of the stages that have begun."""
+    """The ends of the stages that have begun."""
 
 
 class Step:

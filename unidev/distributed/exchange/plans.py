@@ -35,7 +35,7 @@ class Plan(NamedTuple):
     """The exchanges that the workers agreed on for one structure."""
 
     code: int
-    """Of the call and the structure, the same on all workers."""
+    """The code of the call and the structure, the same on all workers."""
     stages: list[Stage]
 
 

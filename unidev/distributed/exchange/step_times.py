@@ -16,7 +16,7 @@ class StepTimes:
     under_way_s: float = 0.0
     """Since the first bucket of a step had begun."""
     waited_s: float = 0.0
-    """Of those, the seconds after backward: the rest is hidden behind computing."""
+    """The seconds after backward, among those: the rest is hidden behind computing."""
 
     def add(self, seconds: float, under_way_s: float, waited_s: float) -> None:
         """Count one step."""
@@ -37,4 +37,4 @@ class StepTimes:
 
 
 of_this_worker = StepTimes()
-"""Of all models."""
+"""The steps of all models."""

@@ -30,7 +30,7 @@ class Relay:
 
     def __init__(self, channel: Channel, rank: int, size: int) -> None:
         self.code = 0
-        """Of the collective that these exchanges belong to."""
+        """The code of the collective that these exchanges belong to."""
         self.rank = rank
         self.size = size
         self._channel = channel

@@ -85,30 +85,21 @@ def _calibrate_second_order(bench: Workbench, values: Any, device: Device) -> No
 
 
 @check(required=True, needs=_PROBE, over="all_pairs")
-def test_flow_through_copy_to(bench: Workbench, source: Device, target: Device) -> None:
-    """The gradient flows back through a copy, on one device and between any two."""
-    _check_flow(bench, unidev.copy_to, source, target)
-
-
-@check(required=True, needs=_PROBE, over="all_pairs")
 def test_flow_through_as_in_device(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient flows back through as_in_device, whether it moves anything or not."""
-    _check_flow(bench, unidev.as_in_device, source, target)
 
-
-def _check_flow(bench: Workbench, verb: Verb, source: Device, target: Device) -> None:
     def squared(x: Any) -> Any:
-        y = verb(x, target)
+        y = unidev.as_in_device(x, target)
         return times(y, y)
 
     def there_and_back(x: Any) -> Any:
-        return times(verb(verb(x, target), source), x)
+        return times(unidev.as_in_device(unidev.as_in_device(x, target), source), x)
 
     def nested(x: Any) -> Any:
-        moved = verb({"x": [x, x]}, target)["x"]
+        moved = unidev.as_in_device({"x": [x, x]}, target)["x"]
         return times(moved[0], moved[1])
 
-    x, where = wholes(2, 3), f"{getattr(verb, '__name__', '')}, {source} to {target}"
+    x, where = wholes(2, 3), f"as_in_device, {source} to {target}"
     for said, function in (("", squared), (", and back", there_and_back), (", nested", nested)):
         (grad,) = gradients(bench, function, (x,), (source,), where + said)
         check_gradient(bench, grad, 2 * x, source, where + said)

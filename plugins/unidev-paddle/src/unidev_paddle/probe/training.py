@@ -56,8 +56,8 @@ class PaddleModelProbe(ModelProbe):
         for prefix, layer in _places(model, ""):
             own = {**layer._parameters, **layer._buffers}
             named |= {prefix + name: x for name, x in own.items() if x is not None}
-        slopes = {f"{name}.grad": x.grad for name, x in named.items() if x.grad is not None}
-        return named | slopes
+        gradients = {f"{name}.grad": x.grad for name, x in named.items() if x.grad is not None}
+        return named | gradients
 
     def objects(self, model: Layer) -> Sequence[object]:
         """``parameters()`` and ``sublayers()``."""

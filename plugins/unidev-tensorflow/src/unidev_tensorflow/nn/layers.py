@@ -11,7 +11,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Layers, kind_of
 from unidev.errors import UnsupportedOperation
-from unidev_tensorflow.nn import keras_layers as ours
+from unidev_tensorflow.nn import keras_layers
 from unidev_tensorflow.nn.portable_layer import PortableLayer
 from unidev_tensorflow.nn.synchronized import synchronized
 from unidev_tensorflow.scopes import scope_of
@@ -32,21 +32,21 @@ _FIRST = {**_PLAIN, "data_format": "channels_first"}
 class TensorFlowLayers(Layers):
     """Subclasses of Keras's layers that compute on the device of their weights."""
 
-    avg_pool2d = staticmethod(partial(ours.AveragePooling2D, **_FIRST))
-    max_pool2d = staticmethod(partial(ours.MaxPooling2D, **_FIRST))
-    flatten = staticmethod(partial(ours.Flatten, **_PLAIN))
-    relu = staticmethod(partial(ours.ReLU, **_PLAIN))
-    tanh = staticmethod(partial(ours.Tanh, **_PLAIN))
+    avg_pool2d = staticmethod(partial(keras_layers.AveragePooling2D, **_FIRST))
+    max_pool2d = staticmethod(partial(keras_layers.MaxPooling2D, **_FIRST))
+    flatten = staticmethod(partial(keras_layers.Flatten, **_PLAIN))
+    relu = staticmethod(partial(keras_layers.ReLU, **_PLAIN))
+    tanh = staticmethod(partial(keras_layers.Tanh, **_PLAIN))
 
     def dense(self, weight: Array, bias: Array | None) -> Model:
         """``keras.layers.Dense``."""
-        layer = ours.Dense(weight.shape[0], use_bias=bias is not None, **_EMPTY)
+        layer = keras_layers.Dense(weight.shape[0], use_bias=bias is not None, **_EMPTY)
         return self._built(layer, (None, weight.shape[1]), {"weight": weight, "bias": bias})
 
     def conv2d(self, weight: Array, bias: Array | None, stride: Pair, padding: Pair) -> Model:
         """``keras.layers.Conv2D``."""
         outputs, inputs, *window = weight.shape
-        layer = ours.Conv2D(
+        layer = keras_layers.Conv2D(
             outputs, tuple(window), strides=stride, edge=padding, use_bias=bias is not None,
             data_format="channels_first", **_EMPTY,
         )  # fmt: skip
@@ -54,13 +54,15 @@ class TensorFlowLayers(Layers):
 
     def batch_norm(self, features: int, momentum: float, epsilon: float) -> Model:
         """``keras.layers.BatchNormalization``."""
-        layer = ours.BatchNormalization(axis=1, momentum=momentum, epsilon=epsilon, **_PLAIN)
+        layer = keras_layers.BatchNormalization(
+            axis=1, momentum=momentum, epsilon=epsilon, **_PLAIN
+        )
         return self._built(layer, (None, features))
 
     def dropout(self, rate: float) -> Model:
         """``keras.layers.Dropout``; its generator's state is a variable, and moves too."""
         with self._on_host():
-            return ours.Dropout(rate, **_PLAIN)
+            return keras_layers.Dropout(rate, **_PLAIN)
 
     def sequential(self, layers: Sequence[Model]) -> Model:
         """A ``keras.Model``, which can be compiled, fitted and saved."""
@@ -70,13 +72,13 @@ class TensorFlowLayers(Layers):
                     f"a {kind_of(layer)} at {position} of sequential",
                     "on TensorFlow it takes Keras layers",
                 )
-        return ours.Sequential(layers)
+        return keras_layers.Sequential(layers)
 
     def residual(self, layers: Sequence[Model], shortcut: Model | None = None) -> Model:
         """A ``sequential`` that adds its input."""
         if shortcut is None:
-            return ours.Residual(self.sequential(layers).stack)
-        return ours.Residual(self.sequential([*layers, shortcut]).stack, has_shortcut=True)
+            return keras_layers.Residual(self.sequential(layers).stack)
+        return keras_layers.Residual(self.sequential([*layers, shortcut]).stack, has_shortcut=True)
 
     def set_mode(self, model: Model, is_training: bool) -> None:
         """Set what ``training=None`` means to the layers of ``unidev.nn``."""
@@ -99,9 +101,9 @@ class TensorFlowLayers(Layers):
 
     def sequence(self, model: Model) -> Sequence[Model]:
         """The layers of sequential nets of ``unidev.nn`` and of Keras."""
-        if isinstance(model, ours.Residual):
+        if isinstance(model, keras_layers.Residual):
             return super().sequence(model)
-        if isinstance(model, ours.Sequential):
+        if isinstance(model, keras_layers.Sequential):
             return model.stack
         return model.layers if isinstance(model, keras.Sequential) else super().sequence(model)
 

@@ -11,7 +11,7 @@ import keras  # type: ignore[import-untyped]
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.errors import UnsupportedOperation
-from unidev_tensorflow.nn import keras_layers as ours
+from unidev_tensorflow.nn import keras_layers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from unidev.contract import CombineMoments, Model, Tensor
 
 _Keras = keras.layers.BatchNormalization
-_KNOWN = (_Keras, ours.BatchNormalization)
+_KNOWN = (_Keras, keras_layers.BatchNormalization)
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def _moments(
             doing, "it runs in a tf.function, inside which nothing can wait for other workers"
         )
     sizes = inputs.shape.as_list()
-    is_last = isinstance(layer, ours.BatchNormalization)
+    is_last = isinstance(layer, keras_layers.BatchNormalization)
     axes = list(range(len(sizes) - 1)) if is_last else list(layer._reduction_axes)
     count = math.prod(sizes[axis] for axis in axes)
     mean = tf.reduce_sum(inputs, axes, keepdims=True) / max(count, 1)

@@ -129,8 +129,8 @@ class TensorFlowModelProbe(ModelProbe):
         with tf.device(model.shift.value.device):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_sum(tf.square(model(x, training=True)))
-            slopes = tape.gradient(loss, model.trainable_variables)
-            optimizer.apply_gradients(zip(slopes, model.trainable_variables, strict=True))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
 
     def optimizer_tensors(self, optimizer: Any) -> Mapping[str, Any]:
         """The momenta; the step counter and the learning rate move as well."""
