@@ -45,7 +45,7 @@ not import each other, but for the command line, which runs the suite."""
 BESIDES = {("cli", "conformance")}
 ROOMS = {
     "distributed": ("messages", "exchange", "workers", "launchers", "running"),
-    "conformance": ("conformance", "judging", "kit", "reports", "running", "checks"),
+    "conformance": ("conformance", "judging", "kit", "reports", "running", "checks", "launching"),
     "conformance.kit": ("inputs", "kit", "machines", "models", "processes"),
 }
 """The folders of a package, lowest first: each imports only from those below it.

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from unidev.cli.options import need, need_writable, timeout
 from unidev.cli.output import console, say
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 INCOMPLETE = 3
 BACKEND_MISSING = 4
 
+_OF_LAUNCHERS = (
+    "launcher", "backend", "address", "only", "is_list", "timeout_s", "fail_fast",
+)  # fmt: skip
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _HELP = """
 Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
@@ -30,13 +34,16 @@ only). The profile hardware is about real GPUs: it uses only the host's own devi
 conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child that crashes or hangs
 counts as a result; the remaining checks still run.
 
+With --launcher NAME, judge a launcher of unidev.run instead: --backend, --address, --only, --list,
+--timeout and --fail-fast apply.
+
 \b
 Exit codes:
   0    the backend conforms (with --only: the selected checks pass)
   1    it does not: a check fails or raises an error, or a known failure passes
   2    wrong usage
   3    incomplete: a check crashed, hung or was not run
-  4    there is no such backend, or it does not load
+  4    there is no such backend or launcher, or it does not load
   130  interrupted by Ctrl-C; a requested report holds the results so far (143: by SIGTERM)
 
 \b
@@ -46,12 +53,21 @@ Examples:
   unidev conform torch --simulate 3 --simulate-as cuda
   unidev conform torch --profile hardware
   unidev conform torch --only copy.values_bit_exact --simulate 0
+  unidev conform --launcher ray --backend torch
   UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
 """
 
 
 @click.command(name="conform", help=_HELP, short_help="Judge a backend.")
 @click.argument("name", required=False)
+@click.option(
+    "--launcher", metavar="NAME", help="Judge this launcher of unidev.run, instead of a backend."
+)
+@click.option(
+    "--backend", metavar="NAME", default="numpy", show_default=True,
+    help="With --launcher: the backend of its workers.",
+)  # fmt: skip
+@click.option("--address", metavar="ADDRESS", help="With --launcher: of the cluster.")
 @click.option(
     "--profile", metavar="NAME", default="tensor", show_default=True, help="The set of checks."
 )
@@ -80,6 +96,9 @@ Examples:
 def command(  # noqa: PLR0913  one for each option
     *,
     name: str | None,
+    launcher: str | None,
+    backend: str,
+    address: str | None,
     profile: str,
     simulate: int | None,
     simulate_as: str | None,
@@ -92,8 +111,18 @@ def command(  # noqa: PLR0913  one for each option
     timeout_s: float,
     verbose: bool,
 ) -> int:
-    """Judge a backend, or list the checks."""
+    """Judge a backend or a launcher, or list the checks."""
     need("conformance", "the conformance suite cannot run")
+    if launcher is not None:
+        from unidev.cli.conform_launcher import judge_launcher
+
+        _need_launchers_options(name)
+        return judge_launcher(
+            launcher, backend, address, only=only, is_list=is_list, timeout_s=timeout_s,
+            fail_fast=fail_fast,
+        )  # fmt: skip
+    if address is not None or _is_given("backend"):
+        raise click.UsageError("--backend and --address are for --launcher.")
     _need_profile(profile)
     if is_list:
         return _list(profile)
@@ -191,6 +220,22 @@ def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:
     if not found:
         raise click.UsageError("--only names no check.")
     return tuple(dict.fromkeys(found))
+
+
+def _is_given(option: str) -> bool:
+    source = click.get_current_context().get_parameter_source(option)
+    return source is not ParameterSource.DEFAULT
+
+
+def _need_launchers_options(name: str | None) -> None:
+    """Refuse what is about the checks of a backend."""
+    options = click.get_current_context().command.params
+    names = [each.name for each in options if each.name not in (*_OF_LAUNCHERS, None, "name")]
+    given = [f"--{each.replace('_', '-')}" for each in names if each and _is_given(each)]
+    if name is not None or given:
+        raise click.UsageError(
+            f"--launcher judges a launcher: leave out {'NAME' if name is not None else given[0]}."
+        )
 
 
 def _need_profile(profile: str) -> None:

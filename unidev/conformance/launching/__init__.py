@@ -1,0 +1,1 @@
+"""The part of the suite that judges launchers: ``unidev conform --launcher NAME``."""
