@@ -62,6 +62,11 @@ def check_alive(x: Any) -> None:
         )
 
 
+def spelled(device: Any) -> str:
+    """JAX's name of its device; its longer one on CPUs, since cpu:1 is unidev's own spelling."""
+    return repr(device) if device.platform == "cpu" else str(device)
+
+
 def only_device(x: Any) -> Any:
     """JAX's device that holds all of ``x``, an array.
 
@@ -71,8 +76,6 @@ def only_device(x: Any) -> Any:
     sharding = x.sharding
     devices = sharding.device_set
     if len(devices) != 1:
-        # Simulated GPUs by their longer name: cpu:1 would be unidev's own spelling of a CPU.
-        spelled = repr if jax.default_backend() == "cpu" else str
         listed = ", ".join(sorted(map(spelled, devices)))
         raise UnsupportedOperation(
             "the device of a sharded array",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Probe, part
+from unidev_jax.arrays import spelled
 from unidev_jax.copying import enable_x64
 from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import plain
@@ -131,7 +132,7 @@ class JaxProbe(Probe):
         if len(devices) < 2:
             return {}
         mesh = jax.sharding.Mesh([each.native for each in devices], ("x",))
-        words, values = [str(each.native) for each in devices], np.arange(4, dtype=np.float32)
+        words, values = [spelled(each.native) for each in devices], np.arange(4, dtype=np.float32)
         return {
             name: (jax.device_put(values, jax.sharding.NamedSharding(mesh, spec)), words)
             for name, spec in {
