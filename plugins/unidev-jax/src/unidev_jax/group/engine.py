@@ -68,6 +68,7 @@ class JaxEngine(GroupEngine):
         self._client = _jax.get_distributed_runtime_client(
             service_address(rendezvous),
             rank,
+            # JAX aborts this process then (0.10.2): `run` has named who is missing before.
             init_timeout=math.ceil(rendezvous.timeout_s),
             heartbeat_timeout=NEVER_S,
             shutdown_timeout=1,
