@@ -15,10 +15,14 @@ sys.path.insert(0, str(TOOLS))
 from failure_table import DIFFERENCES, TABLE, ending  # noqa: E402  a program, not a package
 
 SEED = session_seed("FAILURES_SEED")
+DRAWN = TABLE.drawn(3, SEED)
+# Of the other launchers less is promised, and each program is a start of PyTorch in every worker.
+PROGRAMS = [
+    *((kind, "processes") for kind in DRAWN), (DRAWN[0], "torchrun"), (DRAWN[1], "mpirun"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("launcher", ["processes", "torchrun", "mpirun"])
-@pytest.mark.parametrize("kind", TABLE.drawn(3, SEED))
+@pytest.mark.parametrize(("kind", "launcher"), PROGRAMS)
 def test_a_drawn_failure_ends(kind: str, launcher: str) -> None:
     """By ``run``, with the right worker named and nothing left; by another, it ends at least."""
     if launcher == "mpirun":
