@@ -183,7 +183,7 @@ def framework(session: nox.Session, name: str) -> None:
     session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
-        notebooks = EXTRAS["notebooks"] if name == "torch" else []
+        notebooks = EXTRAS["notebooks"] if name in ("torch", "jax") else []
         session.install("--no-compile", *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
         run_once(session, "import sklearn.datasets, matplotlib.figure")
         # NumPy, and what needs no framework, is tested in the core's session.

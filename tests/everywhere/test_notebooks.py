@@ -1,4 +1,4 @@
-"""The notebooks in docs/notebooks, run in a kernel on NumPy and PyTorch."""
+"""The notebooks in docs/notebooks, run in a kernel on NumPy, PyTorch and JAX."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from notebooks import Cell
 
 NOTEBOOKS = sorted((EXAMPLES.parent / "docs/notebooks").glob("*.md"))
-BACKENDS = [name for name in ("numpy", "torch") if name in HERE]
+BACKENDS = [name for name in ("numpy", "torch", "jax") if name in HERE]
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,7 @@ from flax import nnx
 import unidev
 from unidev import nn
 from unidev.nn import functional as F
+from unidev_jax.models.flax import check_version
 
 IMAGES = np.random.default_rng(0).standard_normal((16, 2, 8, 8)).astype("float32")
 LABELS = np.arange(16) % 5
@@ -92,3 +93,14 @@ def test_a_hook_before_a_layer_sees_its_input_and_others_of_its_class_do_not() -
     x = unidev.array([0.5, 2.0])
     assert layer(x).tolist() == [0.0, 1.0]
     assert other(x).tolist() == [0.5, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("version", "is_old"), [("0.12.3", True), ("0.12.8", False), ("0.13.0", False)]
+)
+def test_a_flax_without_what_is_read_of_variables_is_refused(version, is_old):
+    if is_old:
+        with pytest.raises(ImportError, match=r"0\.12\.3 is too old: unidev needs 0\.12\.8"):
+            check_version(version)
+    else:
+        check_version(version)

@@ -18,7 +18,7 @@ def make_layers(backend: Backend) -> Layers:
         from unidev_jax.nn.layers import JaxLayers
     except ImportError as error:
         return unsupported(  # type: ignore[no-any-return]
-            f"layers need Flax, which cannot be imported ({error}): pip install flax"
+            f"layers need Flax, which cannot be imported ({error}): pip install -U flax"
         )
     return JaxLayers(backend)
 
