@@ -96,7 +96,7 @@ def _on(call: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 @mutant(_DISJOINT, _APART, _DIFFERS, plugin=PADDLE)
 def paddle_to(backend: Any) -> None:
-    """``x.to(device)``, which returns ``x`` where it is there."""
+    """Paddle's ``x.to(device)``, which returns ``x`` where it is there."""
     _copy_by(backend, lambda x, device: x.to(device.native))
 
 
