@@ -128,6 +128,20 @@ def test_a_step_is_compiled_in_a_stateless_scope_and_refused_without() -> None:
     assert all(x.value is value for x, value in zip(variables, before, strict=True))
 
 
+def test_two_devices_train_a_model_as_one_does() -> None:
+    def mean(net: Any, x: Any, y: Any) -> Any:
+        return ((net(x) - y) ** 2).mean()
+
+    alone, both = made(), made()
+    spread = unidev.DataParallel(both, ["gpu:0", "gpu:1"])
+    for net, (x, y) in ((alone, on("cpu")), (spread, on("cpu"))):
+        for _ in range(2):
+            _, gradients = unidev.value_and_grad(mean)(net, x, y)
+            unidev.sgd(net, gradients, lr=0.1)
+    for one, other in zip(alone.weights, both.weights, strict=True):
+        np.testing.assert_allclose(one.value, other.value, rtol=1e-4, atol=1e-6)
+
+
 def test_names_are_those_of_keras_on_tensorflow_without_generators(tmp_path: Path) -> None:
     net, other = made(), made()
     net(X, training=True)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 def variable_types() -> tuple[type, ...]:
     """``flax.nnx.Variable`` and ``keras.Variable``; without their libraries, there are none."""
-    return _imported("Variable") + _of_keras("Variable")
+    found = _imported("Variable")
+    return found + _of_keras("Variable") if "keras" in sys.modules else found  # on hot paths
 
 
 def model_types() -> tuple[type, ...]:
