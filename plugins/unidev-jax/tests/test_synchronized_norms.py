@@ -56,5 +56,11 @@ def test_what_cannot_be_synchronized_is_named() -> None:
     with pytest.raises(unidev.UnsupportedOperation, match="one device for each worker"):
         unidev.DataParallel(normed, ["cpu", "gpu"], batch_norm="synchronized")
     unidev.DataParallel(normed, batch_norm="synchronized")
+    layers = unidev.active_backend().layers
+    with (
+        layers.synchronized(normed, pytest.fail),  # called by nobody
+        pytest.raises(unidev.UnsupportedOperation, match="can wait for other workers"),
+    ):
+        nnx.jit(computed)(normed, jnp.ones((3, 2)))
     assert type(normed.layers[1]) is nnx.BatchNorm
     assert jax.process_count() == 1

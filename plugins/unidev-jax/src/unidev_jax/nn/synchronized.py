@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract import kind_of
 from unidev.errors import UnsupportedOperation
-from unidev_jax.arrays import value_of
+from unidev_jax.arrays import has_values, value_of
 from unidev_jax.framework import jax, jnp
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import modules_in
@@ -126,6 +126,11 @@ def _moments(x: Tensor, axis: int, combine: CombineMoments) -> tuple[Tensor, Ten
     found: list[Any] = []
 
     def waited_for(mean: Tensor, deviations: Tensor) -> tuple[Tensor, Tensor]:
+        if not has_values(mean):
+            raise UnsupportedOperation(
+                "synchronizing the batch normalisation of a compiled net",
+                "nothing inside jax.jit can wait for other workers",
+            )
         found[:] = [combine(value_of(mean), value_of(deviations), count), value_of(mean).device]
         return found[0].mean, found[0].variance
 
