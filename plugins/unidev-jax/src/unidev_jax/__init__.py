@@ -14,7 +14,7 @@ def unidev_register_backend() -> BackendSpec:
         library="xla_cuda",  # of the processes that use a GPU
         short_names=("jnp", "lax"),
         # Without a version: pip chooses one that the Python at hand can run.
-        install="pip install 'jax>=0.7.1'",
+        install="pip install 'jax>=0.10.2'",
         load="unidev_jax.backend:JaxBackend",
         simulator="unidev_jax.simulator:JaxSimulator",
         group_setting="unidev_jax.group.setting:JaxSetting",

@@ -13,8 +13,7 @@ from unidev_jax.variables import plain
 TRACER = jax.core.Tracer
 _extended: Any = import_module("jax.extend.core")
 """Public, and not imported with JAX."""
-_has_state = hasattr(_extended, "get_opaque_trace_state")  # in JAX 0.7, jax.core alone
-_trace_state: Any = (_extended if _has_state else jax.core).get_opaque_trace_state
+_trace_state: Any = _extended.get_opaque_trace_state
 
 
 def value_of(x: Any) -> Any:

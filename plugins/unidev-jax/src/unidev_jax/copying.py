@@ -30,11 +30,6 @@ _SAME_ON_HOST = frozenset(DTYPES.values())
 """Dtypes of which JAX and NumPy have the same bytes: not int4, nor random keys."""
 _SCALAR = type(jnp.float32)
 _NUMBERED = re.compile(r"[a-z]+[0-9]\w*")
-_enable_x64 = (
-    jax.enable_x64
-    if hasattr(jax, "enable_x64")
-    else import_module("jax.experimental").enable_x64  # before JAX 0.8
-)
 _NOTHING = contextlib.nullcontext()
 _xla: Any = getattr(import_module("jax._src.lib"), "xla_client", None)
 _put: Any = getattr(_xla, "batched_device_put", None)
@@ -69,7 +64,7 @@ def dtype_of(spec: object) -> Any:
 
 def enable_x64(is_enabled: bool) -> AbstractContextManager[Any]:
     """JAX's block in which this thread has 64 bits, or not."""
-    made: AbstractContextManager[Any] = _enable_x64(is_enabled)
+    made: AbstractContextManager[Any] = jax.enable_x64(is_enabled)
     return made
 
 
