@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 _REACH_S = 10.0
-_QUIET = {"logging_level": "ERROR", "log_to_driver": False}
+_QUIET: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
 _token: str | None = None
 """Ray reads it once for each process, when it is imported."""
 

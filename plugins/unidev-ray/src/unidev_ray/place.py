@@ -37,7 +37,8 @@ class RayPlace:
         """The address of this machine, as Ray knows it."""
         import ray
 
-        return str(ray.util.get_node_ip_address())
+        util: Any = ray.util  # it has no types
+        return str(util.get_node_ip_address())
 
     def free_ports(self, count: int) -> Sequence[int]:
         """Ports of this host."""
