@@ -120,7 +120,8 @@ def backends_of_namespace(cls: type) -> Iterator[Backend]:
     """The backend whose framework defines ``cls`` or one of its bases; loads it if necessary.
 
     Where only a namespace tells, which may belong to several frameworks, as Keras does: each of
-    them that the program has imported, those first that are loaded.
+    them that the program has imported, those first that are loaded; of these the one registered
+    last, as a backend on top of another's classes is.
 
     A class of a framework exists only if the framework is imported already, so this never imports
     a framework that the program does not use.
@@ -130,7 +131,7 @@ def backends_of_namespace(cls: type) -> Iterator[Backend]:
     roots = [str(getattr(base, "__module__", "")).partition(".")[0] for base in cls.__mro__]
     if set(roots) <= {"builtins"}:
         return
-    specs = backend_specs().values()
+    specs = list(backend_specs().values())
     frameworks = {spec.framework: spec.name for spec in specs}
     for root in roots:
         if root in frameworks:
@@ -139,7 +140,7 @@ def backends_of_namespace(cls: type) -> Iterator[Backend]:
     names = [
         spec.name
         for root in dict.fromkeys(roots)
-        for spec in specs
+        for spec in reversed(specs)
         if root in spec.namespaces and spec.framework in sys.modules
     ]
     for name in sorted(names, key=lambda name: name not in loaded_backends):
