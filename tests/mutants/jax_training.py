@@ -148,9 +148,9 @@ def a_parameter_is_put_without_being_copied(backend: Any) -> None:
     from unidev_jax.models.tree import replaced
 
     @replace(JaxModels)
-    def twins(self: Any, parts: Any, device: Any) -> Any:
+    def twin(self: Any, part: Any, device: Any) -> Any:
         host = jax.devices("cpu")[0]
-        return [[replaced(part, lambda x: jax.device_put(x, host))] for part in parts]
+        return [replaced(part, lambda x: jax.device_put(x, host))]
 
 
 @training_mutant("placing.optimizer_state_moves")
@@ -178,8 +178,8 @@ def sixty_four_bits_are_lost_in_models(backend: Any) -> None:
         return jax.device_put(jnp.asarray(np.asarray(x)), device.native)
 
     @replace(JaxModels)
-    def twins(self: Any, parts: Any, device: Any) -> Any:
-        return [[replaced(part, lambda x: narrow(x, device))] for part in parts]
+    def twin(self: Any, part: Any, device: Any) -> Any:
+        return [replaced(part, lambda x: narrow(x, device))]
 
     @replace(JaxModels)
     def write(self: Any, x: Any, values: Any) -> None:

@@ -164,13 +164,6 @@ class Models(AnyModels, ABC):
         Does not change ``part``. All transfers happen here, before any ``swap``.
         """
 
-    def twins(self, parts: Sequence[Part], device: Device) -> Sequence[Part]:
-        """The twin of each of ``parts``; all have arrived as those of ``twin`` have.
-
-        Override it where copies that begin together take less time than one after the other.
-        """
-        return [self.twin(part, device) for part in parts]
-
     @abstractmethod
     def swap(self, part: Part, twin: Part) -> None:
         """Exchange the memory of the two; each remains the same object.
@@ -212,7 +205,7 @@ class Models(AnyModels, ABC):
             return optimizer
         compiled = self.compiled(model, None, parts)
         parts += [part for part in compiled if not self.is_on(part, device)]
-        twins = self.twins(parts, device)
+        twins = [self.twin(part, device) for part in parts]
         swapped = []
         with held_interrupts() as interrupts:
             try:

@@ -99,7 +99,7 @@ class Twins:
         models, others = self.backend.models, self.devices[1:]
         self._compiled = list(models.compiled(self.model, None))
         self._parts = [*models.parts(self.model, None), *self._compiled]
-        self._twins = [[*models.twins(self._parts, device)] for device in others]
+        self._twins = [[models.twin(part, device) for part in self._parts] for device in others]
         self._targets: list[list[Tensor]] = []
         for index in range(1, len(self.devices)):
             with self._swapped(index):

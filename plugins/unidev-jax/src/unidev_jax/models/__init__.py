@@ -51,7 +51,6 @@ class ModelsByLibrary(Models):
     is_placed = _forwarded("is_placed")
     twin = _forwarded("twin")
     swap = _forwarded("swap")
-    place = _forwarded("place")
     copy = _forwarded("copy")
     namespaces = _forwarded("namespaces")
     statistics = _forwarded("statistics")

@@ -9,7 +9,6 @@ import numpy as np
 
 from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
-from unidev_jax.copying import copied
 from unidev_jax.framework import jax
 from unidev_jax.models import optimizers
 from unidev_jax.models.flax import nnx
@@ -95,20 +94,7 @@ class JaxModels(Models):
 
     def twin(self, part: Any, device: Device) -> Any:
         """The part's value in new memory, in a list."""
-        return self.twins([part], device)[0]
-
-    def twins(self, parts: Sequence[Any], device: Device) -> Sequence[Any]:
-        """All copies begin before the first is waited for: JAX makes them beside each other."""
-        begun: list[Any] = []
-
-        def begin(x: Any) -> Any:
-            self.backend.check_memory(x)
-            begun.append(copied(x, device.native))
-            return begun[-1]
-
-        made = [[replaced(part, begin)] for part in parts]
-        jax.block_until_ready(begun)
-        return made
+        return [replaced(part, lambda x: self.backend.copy_to(x, device, False))]
 
     def swap(self, part: Any, twin: Any) -> None:
         """Exchange the values; Flax refuses, before it changes one, inside a traced function."""
