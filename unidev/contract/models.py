@@ -161,7 +161,14 @@ class Models(AnyModels, ABC):
     def twin(self, part: Part, device: Device) -> Part:
         """A part with the same values in new memory on ``device``, for ``swap``.
 
-        Does not change ``part``. All transfers happen here, before any ``swap``.
+        Does not change ``part``. All transfers begin here, before any ``swap``.
+        """
+
+    def wait_for(self, twins: Sequence[Part]) -> None:
+        """Return once ``twins`` have arrived; by default they have when ``twin`` returns.
+
+        Override it where ``twin`` only begins a copy, since several take less time beside each
+        other.
         """
 
     @abstractmethod
@@ -206,6 +213,7 @@ class Models(AnyModels, ABC):
         compiled = self.compiled(model, None, parts)
         parts += [part for part in compiled if not self.is_on(part, device)]
         twins = [self.twin(part, device) for part in parts]
+        self.wait_for(twins)
         swapped = []
         with held_interrupts() as interrupts:
             try:

@@ -100,6 +100,7 @@ class Twins:
         self._compiled = list(models.compiled(self.model, None))
         self._parts = [*models.parts(self.model, None), *self._compiled]
         self._twins = [[models.twin(part, device) for part in self._parts] for device in others]
+        models.wait_for([twin for twins in self._twins for twin in twins])
         self._targets: list[list[Tensor]] = []
         for index in range(1, len(self.devices)):
             with self._swapped(index):
@@ -203,6 +204,8 @@ class Twins:
             twins = [models.twin(part, device) for device in others]
             if index:  # it belongs to this replica, and the first has nothing yet
                 twins[index - 1] = models.twin(part, first)
+            models.wait_for(twins)
+            if index:
                 models.swap(part, twins[index - 1])
             self._compiled.append(part)
             self._parts.append(part)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import Models, TreeModels
+from unidev_jax.framework import jax
 from unidev_jax.variables import is_kerass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from unidev.contract import AnyModels, Backend
 
@@ -59,6 +60,10 @@ class ModelsByLibrary(Models):
     read = _forwarded("read")
     write = _forwarded("write")
     optimizer_state = _forwarded("optimizer_state")
+
+    def wait_for(self, twins: Sequence[Any]) -> None:
+        """All copies have begun before the first is waited for: JAX makes them side by side."""
+        jax.block_until_ready(twins)
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Any) -> None:
         """By the optimizer's library."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from unidev.contract import Models, Stored, kind_of
 from unidev.errors import UnsupportedOperation
+from unidev_jax.copying import copied
 from unidev_jax.framework import jax
 from unidev_jax.models import optimizers
 from unidev_jax.models.flax import nnx
@@ -93,8 +94,13 @@ class JaxModels(Models):
         return True
 
     def twin(self, part: Any, device: Device) -> Any:
-        """The part's value in new memory, in a list."""
-        return [replaced(part, lambda x: self.backend.copy_to(x, device, False))]
+        """The part's value in new memory, in a list; ``ModelsByLibrary.wait_for`` waits for it."""
+
+        def begin(x: Any) -> Any:
+            self.backend.check_memory(x)
+            return copied(x, device.native)
+
+        return [replaced(part, begin)]
 
     def swap(self, part: Any, twin: Any) -> None:
         """Exchange the values; Flax refuses, before it changes one, inside a traced function."""
