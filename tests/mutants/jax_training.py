@@ -115,9 +115,9 @@ def a_tie_is_lost_on_the_way(backend: Any) -> None:
     """Each place gets a variable of its own: ``jax.device_put`` of a module, a plain tree."""
     import jax
     from flax import nnx
-    from unidev_jax.models.modules import JaxModels
+    from unidev_jax.models import ModelsByLibrary
 
-    @replace(JaxModels)
+    @replace(ModelsByLibrary)
     def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
         for node in (model.first, model.second, model.block.dense):
             for name in ("kernel", "bias"):
