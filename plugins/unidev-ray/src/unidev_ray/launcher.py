@@ -48,7 +48,7 @@ class RayLauncher(Launcher):
                 self._ray = own_ray(self._scope, size, self._folder)
             else:
                 self._ray = cluster(self._scope, address)
-        except BaseException:
+        except BaseException:  # also Ctrl-C: `end` is not called if this raises
             self._scope.close()
             raise
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from unidev.contract import Models, TreeModels
 from unidev_jax.framework import jax
-from unidev_jax.variables import is_kerass
+from unidev_jax.variables import is_kerass, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract import AnyModels, Backend
+    from unidev.contract import AnyModels, Array, Backend
 
 
 def _forwarded(name: str) -> Any:
@@ -57,13 +59,17 @@ class ModelsByLibrary(Models):
     statistics = _forwarded("statistics")
     random_states = _forwarded("random_states")
     stored = _forwarded("stored")
-    read = _forwarded("read")
     write = _forwarded("write")
     optimizer_state = _forwarded("optimizer_state")
 
     def wait_for(self, twins: Sequence[Any]) -> None:
         """All copies have begun before the first is waited for: JAX makes them side by side."""
         jax.block_until_ready(twins)
+
+    def read(self, x: Any) -> Array:
+        """JAX's own memory, if that is on the host."""
+        values: Array = np.asarray(raw(x))
+        return values.view(np.uint16) if values.dtype.name == "bfloat16" else values
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Any) -> None:
         """By the optimizer's library."""

@@ -78,11 +78,6 @@ class KerasModels(Models):
         """Weights, without the state of random generators, optimizers and metrics."""
         return {found.name: Stored(found.variable) for found in walk(model) if found.is_saved}
 
-    def read(self, x: Any) -> Array:
-        """JAX's own memory, if that is on the host."""
-        values: Array = np.asarray(raw(x))
-        return values.view(np.uint16) if values.dtype.name == "bfloat16" else values
-
     def write(self, x: Any, values: Array) -> None:
         """A new array on the variable's device."""
         old = raw(x)

@@ -159,11 +159,6 @@ class JaxModels(Models):
             found[one.path] = Stored(one.part)
         return found
 
-    def read(self, x: Any) -> Array:
-        """JAX's own memory, if that is on the host."""
-        values: Array = np.asarray(raw(x))
-        return values.view(np.uint16) if values.dtype.name == "bfloat16" else values
-
     def write(self, x: Any, values: Array) -> None:
         """A new array on the variable's device."""
         old = raw(x)
