@@ -10,9 +10,6 @@ import pytest
 from engine_checks import after_a_death, check_engine, check_two_hosts, not_carried
 
 import unidev
-from unidev.contract import Rendezvous
-from unidev_jax.group import make_engine, setting
-from unidev_jax.group.setting import JaxSetting
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,14 +36,6 @@ def test_what_does_not_travel_by_it() -> None:
         "broadcast": set(),
         "gather": set(),
     }
-
-
-def test_with_an_older_jax_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    rendezvous = Rendezvous(("10.77.0.1", "10.77.0.2"), (1, 2), (3,), None, 5.0)
-    assert len(JaxSetting().prepare(rendezvous).helpers) == 1
-    monkeypatch.setattr(setting, "version", lambda _: "0.9.2")
-    assert JaxSetting().prepare(rendezvous).helpers == ()
-    assert "needs JAX 0.10" in make_engine(unidev.active_backend()).reason  # type: ignore[attr-defined]
 
 
 def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class JaxBackend(Backend):
     layers = part("unidev_jax.nn:make_layers")
     functions = part("unidev_jax.nn:JaxFunctions")
     collectives = part("unidev_jax.collectives:JaxCollectives")
-    group_engine = part("unidev_jax.group:make_engine")
+    group_engine = part("unidev_jax.group.engine:JaxEngine")
     interop = part("unidev_jax.memory.interop:JaxInterop")
     installation = part("unidev_jax.installation:JaxInstallation")
     memory = part("unidev_jax.memory:memory_of")

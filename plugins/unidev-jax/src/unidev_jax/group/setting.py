@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from importlib.metadata import PackageNotFoundError, version
-
 from unidev.contract import Arrangement, GroupSetting, HelperProcess, Rendezvous
 
-LEAST = (0, 10)
-"""The first release whose ``jaxlib._jax`` has what the engine calls, of those that were tried."""
 NEVER_S = 30 * 86_400
 """After how long without a heartbeat a worker counts as dead: unidev watches the workers itself.
 
@@ -26,15 +21,6 @@ threading.Event().wait()
 """
 
 
-def is_known() -> bool:
-    """Whether the installed JAX is one that the engine can work with."""
-    try:
-        found = re.match(r"(\d+)\.(\d+)", version("jaxlib"))
-    except PackageNotFoundError:
-        return False
-    return found is not None and (int(found[1]), int(found[2])) >= LEAST
-
-
 class JaxSetting(GroupSetting):
     """JAX's coordination service, by which the workers find one another, in a process of its own.
 
@@ -48,7 +34,7 @@ class JaxSetting(GroupSetting):
     def prepare(self, rendezvous: Rendezvous) -> Arrangement:
         """The service has the helpers' port on the host of rank 0."""
         environment: tuple[dict[str, str], ...] = ({},) * rendezvous.size
-        if not (is_known() and is_used(rendezvous)):
+        if not is_used(rendezvous):
             return Arrangement(environment)
         address = service_address(rendezvous)
         shared = {ADDRESS: address, SIZE: str(rendezvous.size), _LOG_LEVEL: "2"}
