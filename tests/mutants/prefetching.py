@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import PADDLE, mutant, replace, replace_value, torch_mutant
+from mutants.mutant import PADDLE, mutant, replace, replace_value, torch_mutant, when_restored
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,11 +93,15 @@ def paddle_records_batches_inside_no_grad(backend: Any) -> None:
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
 def loaders_that_are_left_end_their_scopes_here(backend: Any) -> None:
     """``torch.no_grad`` of a loader's generator sets the mode of the thread that drops it."""
+    import torch
+
     from unidev.data import reader
 
     @replace(reader._Queue)
     def forget_batches(self: Any) -> None:
         self.batches = None
+
+    when_restored(lambda: torch.set_grad_enabled(True))
 
 
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
