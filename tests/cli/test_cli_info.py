@@ -112,7 +112,10 @@ import unidev
 
 @unidev.hookimpl
 def unidev_register_launcher():
-    return unidev.LauncherSpec(name="carrier", contract_version=2, load="carrying:Carrier")
+    return unidev.LauncherSpec(
+        name="carrier", contract_version=2, load="carrying:Carrier",
+        variables={"UNIDEV_CARRIER": "what is carried"},
+    )
 """
 
 
@@ -121,6 +124,10 @@ def test_a_plugin_that_has_only_a_launcher_is_shown_with_it(unidev, tmp_path) ->
     shown = unidev("info", UNIDEV_PLUGINS="carrying").stdout
     (line,) = (line for line in shown.splitlines() if "launcher" in line)
     assert line.split() == ["-", "launcher", "carrier", "works", "carrying"]
+    assert "UNIDEV_CARRIER" not in shown
+    shown = unidev("info", UNIDEV_PLUGINS="carrying", UNIDEV_CARRIER="coal").stdout
+    assert "environment: UNIDEV_CARRIER=coal (what is carried)" in shown
+    assert "does not use" not in shown
     done = unidev("info", "--capabilities", UNIDEV_PLUGINS="carrying")
     assert done.returncode == 0
     assert "carrier" not in done.stdout + done.stderr

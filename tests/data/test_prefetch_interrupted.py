@@ -16,7 +16,7 @@ import pytest
 from reading import reading_threads
 
 import unidev
-from unidev.data import reader
+from unidev.data import prefetch_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def test_ctrl_c_before_the_next_batch_is_waited_for_leaves_none(
         return own
 
     with monkeypatch.context() as patched:
-        patched.setattr(reader.os, "getpid", interrupted)
+        patched.setattr(prefetch_thread.os, "getpid", interrupted)
         with pytest.raises(KeyboardInterrupt) as caught:
             next(batches)
     assert caught.tb is not None  # it keeps the reader
@@ -106,7 +106,7 @@ def test_ctrl_c_before_the_next_batch_is_waited_for_leaves_none(
 
 
 def test_ctrl_c_ends_the_wait_for_a_loader_that_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(prefetch_thread, "_PATIENCE_S", 0.05)
     loader = Interrupting(1)
     with pytest.raises(KeyboardInterrupt):
         loader.leave("break")

@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 @mutant("prefetch.in_order_on_the_device", "sequences.of_tensors")
 def batches_out_of_order(backend: Any) -> None:
     """Each second batch comes before the first: workers that hand in whatever is ready."""
-    from unidev.data import reader
+    from unidev.data import prefetch_thread
 
-    put_next = reader._Queue.put
+    put_next = prefetch_thread._Queue.put
     held: list[Any] = []
 
-    @replace(reader._Queue)
+    @replace(prefetch_thread._Queue)
     def put(self: Any, found: Any) -> None:
-        if isinstance(found, reader._Batch) and not held:
+        if isinstance(found, prefetch_thread._Batch) and not held:
             held.append(found)
             return
-        for each in (found, *held) if isinstance(found, reader._Batch) else (*held, found):
+        for each in (found, *held) if isinstance(found, prefetch_thread._Batch) else (*held, found):
             put_next(self, each)
         held.clear()
 
@@ -60,21 +60,23 @@ def buffer_read_when_it_is_used(backend: Any) -> None:
 @mutant("prefetch.errors_and_early_ends")
 def loader_errors_end_the_batches(backend: Any) -> None:
     """An error in the thread ends the iteration as if there were no more batches."""
-    from unidev.data import reader
+    from unidev.data import prefetch_thread
 
-    put_next = reader._Queue.put
+    put_next = prefetch_thread._Queue.put
 
-    @replace(reader._Queue)
+    @replace(prefetch_thread._Queue)
     def put(self: Any, found: Any) -> None:
-        put_next(self, reader._End() if isinstance(found, reader._Failure) else found)
+        put_next(
+            self, prefetch_thread._End() if isinstance(found, prefetch_thread._Failure) else found
+        )
 
 
 @mutant("prefetch.errors_and_early_ends")
 def thread_left_behind(backend: Any) -> None:
     """After ``break`` the thread waits for ever for room."""
-    from unidev.data import reader
+    from unidev.data import prefetch_thread
 
-    @replace(reader._Ending)
+    @replace(prefetch_thread._Ending)
     def end(self: Any, interrupts: Any) -> None: ...
 
 
@@ -95,9 +97,9 @@ def loaders_that_are_left_end_their_scopes_here(backend: Any) -> None:
     """``torch.no_grad`` of a loader's generator sets the mode of the thread that drops it."""
     import torch
 
-    from unidev.data import reader
+    from unidev.data import prefetch_thread
 
-    @replace(reader._Queue)
+    @replace(prefetch_thread._Queue)
     def forget_batches(self: Any) -> None:
         self.batches = None
 

@@ -12,6 +12,8 @@ from unidev.cli.gpus import gpus
 from unidev.registry.queries import ask_all
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from unidev.support.child_processes import Interruption
 
     Answer = dict[str, Any]
@@ -33,9 +35,6 @@ VARIABLES = {
         "the folder in which built simulators are kept, and to which only you may write; by "
         "default the platform's cache folder"
     ),
-    "UNIDEV_RAY_PLACE_TIMEOUT": (
-        "how many seconds workers may wait until a Ray cluster has room for them; 60"
-    ),
     "UNIDEV_LAUNCHER": (
         "mpi or slurm: the processes that mpirun or srun has started form one group; none: each "
         "stays alone"
@@ -47,7 +46,9 @@ VARIABLES = {
     "UNIDEV_SIMULATE_FIRST": "set in workers: the number of the first simulated GPU of each",
     "UNIDEV_RUN_MARKS": "set in workers: marks all processes that they start, to end them, too",
 }
-"""Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed."""
+"""Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed.
+
+Launchers' own are in their specs."""
 
 _FOREIGN = "unidev"
 """The PyPI distribution of this name is an unrelated project; ours is ``unidev-core``."""
@@ -69,9 +70,14 @@ def gather(timeout_s: float, stop: Interruption) -> Answer:
         "gpus": gpus(),
         "choice": {**choice, "problem": choice["problem"] or _problem_of(choice, completed)},
         "environment": environment(),
-        "notices": notices(),
+        "notices": notices(variables(completed)),
         "plugins": completed,
     }
+
+
+def variables(plugins: list[Answer]) -> dict[str, str]:
+    """All variables and their meanings, those of launchers too."""
+    return VARIABLES | {name: text for each in plugins for name, text in each["variables"].items()}
 
 
 def environment() -> dict[str, str]:
@@ -83,7 +89,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def notices() -> list[str]:
+def notices(variables: Mapping[str, str]) -> list[str]:
     """Problems of the installation itself."""
     found = []
     try:
@@ -96,9 +102,9 @@ def notices() -> list[str]:
             "project with the same import name: one may have overwritten files of the other. Run "
             f"`pip uninstall {_FOREIGN}`, then reinstall unidev-core."
         )
-    unknown = [name for name in environment() if name not in VARIABLES]
+    unknown = [name for name in environment() if name not in variables]
     if unknown:
-        known = ", ".join(VARIABLES)
+        known = ", ".join(variables)
         found.append(f"unidev does not use these variables: {', '.join(unknown)} (it uses {known})")
     return found
 

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unidev.cli.capability_table import working
-from unidev.cli.facts import VARIABLES
+from unidev.cli.facts import variables
 from unidev.cli.gpus import gpu_table
 from unidev.registry.description import abilities
 
@@ -44,7 +44,7 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
     for notice in document["notices"]:
         console.print()
         console.print(Text(f"notice: {notice}", style="yellow"))
-    _print_environment(document["environment"], console)
+    _print_environment(document["environment"], variables(document["plugins"]), console)
     console.print()
     console.print(Text(f"next: {_next_step(document)}"))
 
@@ -133,12 +133,12 @@ def _print_problem(answer: Answer, console: Console, *, verbose: bool) -> None:
             console.print(Text("  For the traceback, run `unidev info --verbose`."))
 
 
-def _print_environment(variables: dict[str, str], console: Console) -> None:
+def _print_environment(found: dict[str, str], meanings: dict[str, str], console: Console) -> None:
     console.print()
-    if not variables:
+    if not found:
         console.print(Text("environment: no UNIDEV_ variables are set"))
-    for name, value in variables.items():
-        meaning = VARIABLES.get(name, "not used by unidev")
+    for name, value in found.items():
+        meaning = meanings.get(name, "not used by unidev")
         console.print(Text(f"environment: {name}={value} ({meaning})"))
 
 

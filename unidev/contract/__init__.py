@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from unidev.hardware.cards import card_bytes
     from unidev.hardware.cuda import driver_cuda_version, has_one_instance
     from unidev.hardware.machine import visible_gpus
+    from unidev.support.arguments import seconds_in
     from unidev.support.build_cache import build_once
     from unidev.support.forking import fork_safe_lock
     from unidev.support.wording import kind_of
@@ -144,6 +145,7 @@ if TYPE_CHECKING:
         "kind_of",
         "own_folder",
         "part",
+        "seconds_in",
         "unsupported",
         "visible_gpus",
         "with_own_order",
@@ -175,6 +177,7 @@ _NAMES = {
     "hardware.cards": "card_bytes",
     "hardware.cuda": "driver_cuda_version has_one_instance",
     "hardware.machine": "visible_gpus",
+    "support.arguments": "seconds_in",
     "support.build_cache": "build_once",
     "support.forking": "fork_safe_lock",
     "support.wording": "kind_of",

@@ -7,11 +7,11 @@ A launcher plugin is a module with one hook, ``unidev_register_launcher``, which
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from unidev.contract.group_engine import HelperProcess
     from unidev.worker_host.events import Event, Job
@@ -34,6 +34,10 @@ class LauncherSpec:
 
     If only one launcher that is installed does, ``run(address=…)`` uses it without its name.
     """
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """The environment variables that it reads, each with its meaning, for ``unidev info``.
+
+    Their names begin with ``UNIDEV_``: others are not looked at."""
 
 
 class Launcher(ABC):

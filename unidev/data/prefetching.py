@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.device import Device
-from unidev.data.reader import Reader
+from unidev.data.prefetch_thread import Reader
 from unidev.devices.finding import as_device
 from unidev.errors import InvalidDataError
 from unidev.registry.loading import backend_of_type

@@ -142,6 +142,7 @@ def _unasked(point: EntryPoint) -> Answer:
         "distribution": f"{point.dist.name} {point.dist.version}" if point.dist else None,
         "backend": None,
         "launcher": None,
+        "variables": {},
         "framework": None,
         "install": None,
         "problem": None,

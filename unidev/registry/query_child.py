@@ -94,6 +94,7 @@ def _plugin(plugin: Plugin) -> Answer:
         "state": state,
         "backend": spec.name if spec else None,
         "launcher": plugin.launcher.name if plugin.launcher else None,
+        "variables": dict(plugin.launcher.variables) if plugin.launcher else {},
         "framework": spec.framework if spec else None,
         "install": spec.install if spec else None,
         "problem": plugin.failure,

@@ -54,5 +54,5 @@ def as_it_is_here(preparation: dict[str, Any]) -> dict[str, Any]:
 def _missing(what: str) -> InvalidDataError:
     return InvalidDataError(
         f"{what}, on {socket.gethostname()}, where this worker is: install on each machine what "
-        "the workers import, or ship the folder by `ray job submit --working-dir .`."
+        "the workers import, or ship the program's folder to them, if the launcher can."
     )

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
-import os
 import tempfile
 from contextlib import ExitStack, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract import Ended, Event, Launcher, own_folder
+from unidev.contract import Ended, Event, Launcher, own_folder, seconds_in
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev_ray.connecting import LOOPBACK, cluster, own_ray
 from unidev_ray.place import RayPlace
@@ -41,7 +39,7 @@ class RayLauncher(Launcher):
         """Workers whose host has not answered."""
         self._folder: str | None = None
         _check_installed()
-        self._place_s = _place_seconds()
+        self._place_s = seconds_in(PLACE_TIMEOUT, _PLACE_S)
         try:
             if address is None:
                 self._folder = self._scope.enter_context(own_folder())
@@ -163,20 +161,6 @@ def _check_installed() -> None:
             "ray is not installed. In unidev's repository, run: pip install . "
             "'./plugins/unidev-ray[framework]'",
         )
-
-
-def _place_seconds() -> float:
-    text = os.environ.get(PLACE_TIMEOUT, "").strip() or f"{_PLACE_S:g}"
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise InvalidDataError(
-            f"{PLACE_TIMEOUT}={text!r} must be a positive number of seconds, such as {_PLACE_S:g}, "
-            "which it is where the variable is unset."
-        )
-    return seconds
 
 
 def _count(number: int, what: str) -> str:
