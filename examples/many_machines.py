@@ -87,7 +87,9 @@ def main():
             found, *_ = unidev.run(
                 train, given.epochs, given.seed, workers=given.workers, address=given.address
             )
-    except (unidev.UnsupportedOperation, unidev.BackendError, unidev.RunError) as error:
+    except (
+        unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError, unidev.RunError
+    ) as error:  # fmt: skip
         sys.exit(f"many_machines.py: {error}")
     if given.json and (given.workers or unidev.group().rank == 0):
         given.json.write_text(json.dumps(found) + "\n")

@@ -152,16 +152,16 @@ def compare(program, description, train):
     """``train(devices, epochs, seed)`` on one device and on several; draw and report."""
     given = arguments(program, description)
     check_installed(sklearn="scikit-learn", matplotlib="matplotlib", rich="rich")
-    gpus = unidev.try_all_gpus()
-    if len(gpus) < given.devices:
-        sys.exit(
-            f"{program}.py: --devices {given.devices} needs as many GPUs, and there are "
-            f"{unidev.num_gpus()}: set UNIDEV_SIMULATE={given.devices} for simulated ones"
-        )
     try:
+        gpus = unidev.try_all_gpus()
+        if len(gpus) < given.devices:
+            sys.exit(
+                f"{program}.py: --devices {given.devices} needs as many GPUs, and there are "
+                f"{unidev.num_gpus()}: set UNIDEV_SIMULATE={given.devices} for simulated ones"
+            )
         counts = dict.fromkeys((1, given.devices))
         runs = [train(gpus[:count], given.epochs, given.seed) for count in counts]
-    except (unidev.UnsupportedOperation, unidev.BackendError) as error:
+    except (unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError) as error:
         sys.exit(f"{program}.py: {error}")
     for run in runs:
         report(run)

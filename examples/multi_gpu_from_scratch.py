@@ -140,12 +140,15 @@ def train(devices, epochs, seed):
 
 def report(found):
     """Compare reducing with computing, by the lecture's rule."""
-    ratio = found["reducing"] / found["computing"]
     print(
         f"{count_text(found['devices'])}: {found['seconds']:.2f} s an epoch, test accuracy "
-        f"{found['accuracies'][-1]:.4f}; t1, reducing, is {ratio:.2f} of t2, computing"
+        f"{found['accuracies'][-1]:.4f}"
     )
-    if found["devices"] > 1 and ratio > RULE:
+    if found["devices"] == 1:
+        return  # there is nothing to reduce
+    ratio = found["reducing"] / found["computing"]
+    print(f"t1, reducing, is {ratio:.2g} of t2, computing")
+    if ratio > RULE:
         # The gradients have the same size whatever the batch has; computing grows with it.
         print(
             f"t1 should be about {RULE} of t2: a batch of {round(BATCH_SIZE * ratio / RULE):,} "
@@ -240,5 +243,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (unidev.UnsupportedOperation, unidev.BackendError) as error:
+    except (unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError) as error:
         sys.exit(f"multi_gpu_from_scratch.py: {error}")

@@ -207,5 +207,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (unidev.UnsupportedOperation, unidev.BackendError) as error:
+    except (unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError) as error:
         sys.exit(f"train_digits.py: {error}")

@@ -255,8 +255,9 @@ def test_a_folder_that_is_not_there_is_an_error_about_the_path_that_was_given(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "nowhere" / "file"
-    with pytest.raises(FileNotFoundError) as caught:
+    with pytest.raises(FileNotFoundError, match="nowhere does not exist") as caught:
         write(path, b"new")
+    assert caught.value.__cause__ is None
     assert caught.value.filename == os.path.realpath(path)
     assert SUFFIX not in str(caught.value)
 

@@ -54,11 +54,12 @@ def print_capabilities(document: Answer, console: Console) -> None:
     plugins = working(document)
     table = _table("ability", *(each["backend"] for each in plugins))
     reasons: list[str] = []
-    for ability in abilities():
+    for ability, label in abilities().items():
+        shown = label.replace("`", "")  # Markdown's
         reported = [each["capabilities"].get(ability) for each in plugins]
-        table.add_row(ability, *("?" if t is None else _yes_or_no(t) for t in reported))
+        table.add_row(shown, *("?" if t is None else _yes_or_no(t) for t in reported))
         reasons += [
-            f"{each['backend']} {ability}: {t['reason']}" + (f" ({t['link']})" if t["link"] else "")
+            f"{each['backend']}, {shown}: {t['reason']}" + (f" ({t['link']})" if t["link"] else "")
             for each, t in zip(plugins, reported, strict=True)
             if t is not None and not t["supported"]
         ]

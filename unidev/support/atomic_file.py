@@ -34,6 +34,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     target = os.path.realpath(path)
     replaced = _replaced(path)
     folder, name = os.path.split(target)
+    if not os.path.isdir(folder):
+        reason = f"the folder {folder} does not exist"
+        raise FileNotFoundError(errno.ENOENT, reason, target)
     # Cut, as a file name may have at most 255 bytes, and a character takes up to 4.
     part = os.path.join(folder, f".{name[:48]}.{secrets.token_hex(8)}{SUFFIX}")
 

@@ -249,8 +249,9 @@ def check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
     if kind in "iu" and values.dtype.kind in "iuf":
         for extreme in (values.min().item(), values.max().item()):  # NaN, if there is one
             if not (math.isfinite(extreme) and least <= int(extreme) <= largest):
+                own = f" {name} can." if values.dtype.kind in "iu" else ""
                 raise InvalidDataError(
-                    f"{dtype} cannot hold {extreme!r}: its range is {least} to {largest}."
+                    f"{dtype} cannot hold {extreme!r}: its range is {least} to {largest}.{own}"
                 )
     elif kind in "fc":
         _check_floats(values, dtype, largest)

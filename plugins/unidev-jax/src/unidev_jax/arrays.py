@@ -25,9 +25,9 @@ def value_of(x: Any) -> Any:
     found = _behind(plain(x))
     if isinstance(found, TRACER):
         raise UnsupportedOperation(
-            f"the device or the values of a traced array ({type(found).__name__})",
-            "inside jax.jit, jax.vmap and the like an array has no memory and no device yet; "
-            "call this outside of the traced function",
+            "looking for the device or the values of a traced array",
+            "inside jax.jit, jax.vmap and the like an array has no memory and no device yet. "
+            "There use unidev.copy_to, which becomes part of the program, or call this outside",
         )
     return found
 
