@@ -25,7 +25,7 @@ from doctor_cases import (
     with_gpus,
 )
 
-from unidev.doctor.diagnosis import is_healthy
+from unidev.doctor.diagnosis import diagnose, is_healthy
 from unidev.hardware.facts import Driver, Gpu, Process
 from unidev.hardware.visible import EMPTY as HIDES_ALL
 from unidev.hardware.visible import OUT_OF_RANGE, REPEATED, SUBSET, UNKNOWN, hidden
@@ -263,3 +263,26 @@ def test_other_processes_are_no_such_forks(process) -> None:
 def test_one_gpu_of_one_hides_nothing() -> None:
     machine = with_gpus(gpu(0))
     assert causes(with_environment(machine, CUDA_VISIBLE_DEVICES="0"), torch(1)) == []
+
+
+@pytest.mark.parametrize(
+    ("chosen", "machine", "title"),
+    [
+        ("jx", WORKING, "UNIDEV_BACKEND names jx, which is not installed here."),
+        ("jx", EMPTY, "UNIDEV_BACKEND names jx, which is not installed here."),
+        ("numpy", WORKING, "UNIDEV_BACKEND names NumPy, which uses no GPU."),
+    ],
+)
+def test_a_chosen_backend_that_can_use_no_gpu_is_said_first(chosen, machine, title) -> None:
+    first, *_ = diagnose(replace(case(machine, torch(2)), chosen=chosen))
+    assert (first.cause, first.title, first.is_blocking) == ("backend", title, True)
+    assert "unset UNIDEV_BACKEND" in everything(first)
+    assert "export UNIDEV_BACKEND=torch" in everything(first)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "machine"), [("torch", WORKING), (None, WORKING), ("numpy", EMPTY)]
+)
+def test_a_chosen_backend_that_is_there_is_no_finding(chosen, machine) -> None:
+    found = diagnose(replace(case(machine, torch(2)), chosen=chosen))
+    assert "backend" not in [each.cause for each in found]

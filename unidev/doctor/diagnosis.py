@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.doctor.driver_causes import driver, single_gpus
-from unidev.doctor.environment_causes import changed_too_late, fork, variables
+from unidev.doctor.environment_causes import changed_too_late, chosen_backend, fork, variables
 from unidev.doctor.framework_causes import frameworks, unexplained
 from unidev.doctor.hardware_causes import no_gpu, simulated
 from unidev.doctor.memory_causes import memory
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from unidev.doctor.facts import Case, Finding, Framework
 
 RANKING = (
-    "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container", "no-device-files",
-    "no-permission", "no-driver", "driver-mismatch", "driver-fails", "gpu-lost",
+    "backend", "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container",
+    "no-device-files", "no-permission", "no-driver", "driver-mismatch", "driver-fails", "gpu-lost",
     "gpu-not-permitted", "changed-too-late", "visible-devices", "no-framework", "framework-broken",
     "cpu-only-wheel", "other-wheel", "driver-too-old", "parts-conflict", "library-missing",
     "no-code", "unexplained", "two-frameworks", "memory-taken",
@@ -29,6 +29,7 @@ Blocking findings come first; the others follow in the same order.
 """
 
 _CAUSES = (
+    chosen_backend,
     simulated,
     fork,
     no_gpu,

@@ -1,4 +1,4 @@
-"""GPUs that work, hidden by a variable, or unusable in a forked process."""
+"""GPUs that work, hidden by a variable, or unusable in a forked process; another backend."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from unidev.hardware.visible import (
     VARIABLES,
     applied,
 )
+from unidev.registry.discovery import EMBEDDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +27,27 @@ if TYPE_CHECKING:
     from unidev.hardware.visible import Hiding
 
 _FORK_PAGE = "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods"
+
+
+def chosen_backend(case: Case) -> Iterator[Finding]:
+    """``UNIDEV_BACKEND`` names a backend that is not there, or NumPy beside GPUs."""
+    name, there = case.chosen, [each.backend for each in case.frameworks]
+    if name is None or name in there or (name == EMBEDDED and not case.machine.gpus):
+        return
+    title = f"UNIDEV_BACKEND names {name}, which is not installed here."
+    if name == EMBEDDED:
+        title = "UNIDEV_BACKEND names NumPy, which uses no GPU."
+    others = [
+        Remedy(f"Or name one that is there: {', '.join(there)}.",
+               set_variable(case.machine, "UNIDEV_BACKEND", there[0]))
+    ] if there else []  # fmt: skip
+    yield Finding(
+        "backend",
+        title,
+        (f"UNIDEV_BACKEND={name}",),
+        (Remedy("Unset it.", set_variable(case.machine, "UNIDEV_BACKEND", None)), *others),
+        is_blocking=True,
+    )
 
 
 def variables(case: Case) -> Iterator[Finding]:

@@ -56,6 +56,7 @@ def examine(
         frameworks,
         replace(this_process(), changes=changes()),
         known,
+        environment.get("UNIDEV_BACKEND", "").strip() or None if backend is None else None,
     )
 
 

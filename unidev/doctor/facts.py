@@ -48,6 +48,8 @@ class Case:
     process: Process = Process()  # noqa: RUF009  frozen
     known: tuple[KnownFramework, ...] = KNOWN
     """The frameworks that are recognised in other processes."""
+    chosen: str | None = None
+    """The backend that ``UNIDEV_BACKEND`` names, if ``frameworks`` are all that there are."""
 
     def frameworks_in(self, process: GpuProcess) -> tuple[KnownFramework, ...]:
         """The frameworks whose libraries a process has loaded."""
