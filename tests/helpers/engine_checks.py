@@ -91,10 +91,12 @@ def not_carried(backend: str) -> dict[str, set[str]]:
 
 
 def check_run(backend: str, engine: str) -> None:
-    """``unidev.run`` of two workers exchanges by this engine."""
+    """``unidev.run`` of two workers exchanges by this engine, from more than 4 MiB on."""
     import engine_samples
 
-    for found in unidev.run(engine_samples.exchanged, workers=2, backend=backend):
+    run = unidev.run(engine_samples.exchanged_both_ways, workers=2, backend=backend)
+    for found, carried in run:
+        assert carried == [(1 << 20, 2)]
         assert found == {
             "engines": [engine],
             "sum": [[3.0, 3.0], [1, 4], []],

@@ -31,6 +31,22 @@ def exchanged(_: Any = None) -> dict[str, Any]:
     }
 
 
+def exchanged_both_ways(_: Any = None) -> tuple[dict[str, Any], list[tuple[int, ...]]]:
+    """As ``exchanged``; and of a small and a large tensor, the shapes of those that it carries."""
+    found, group = exchanged(), unidev.group()
+    (engine,) = group.exchange.engines._joined
+    start, carried = engine.start_all_reduce, []
+
+    def noted(flat: Any, op: str) -> Any:
+        carried.append(tuple(flat.shape))
+        return start(flat, op)
+
+    engine.start_all_reduce = noted  # type: ignore[method-assign]
+    for shape in ((5,), (1 << 20,), (1 << 20, 2)):
+        group.all_reduce(unidev.ones(shape))
+    return found, carried
+
+
 def exchanged_by(_: Any = None) -> dict[str, Any]:
     """As ``exchanged``, with all engines that this worker has, those of unidev too."""
     found, exchange = exchanged(), unidev.group().exchange

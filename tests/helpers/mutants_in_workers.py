@@ -18,7 +18,12 @@ Results = dict[str, tuple[bool, Any]]
 """What ``in_workers.several`` returns."""
 
 _FUNCTIONS = {
-    "workers.values": ("reductions", "extremes"),
+    "workers.values": (
+        "reductions",
+        "extremes",
+        f"reductions{in_workers.BY_MEMORY}",
+        f"extremes{in_workers.BY_MEMORY}",
+    ),
     "workers.overlap": ("overlapped",),
     "workers.data_parallel": ("gradients",),
     "workers.accumulation": ("accumulation",),
@@ -57,6 +62,6 @@ def _broken(names: list[str]) -> dict[str, Results]:
             found[name] = in_workers.several(*functions)
         finally:
             restore()
-        unidev.group().exchange._plans.clear()  # the mutant may have made them
+        unidev.group().exchange.forget_plans()  # the mutant may have made them
     every = {each for functions in _FUNCTIONS.values() for each in functions}
     return {**found, "": in_workers.several(*sorted(every))}

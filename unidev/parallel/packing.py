@@ -60,6 +60,11 @@ def kinds_of(tensors: Sequence[Tensor]) -> list[Kind]:
     return [Kind(tuple(x.shape), x.dtype) for x in tensors]
 
 
+def nbytes_of(backend: Backend, kinds: Sequence[Kind]) -> int:
+    """The bytes of tensors of these kinds together; of a dtype without a size, the elements."""
+    return sum(math.prod(shape) * (item_bytes(dtype, backend) or 1) for shape, dtype in kinds)
+
+
 def reduce_to(  # noqa: PLR0913  what, where and how, and how it is reported
     backend: Backend,
     lists: Sequence[Sequence[Tensor]],

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import unidev
-from unidev.distributed.exchange import overlap
+from unidev.distributed.exchange import engines, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,8 @@ WIDTH = 16
 
 
 def in_small_buckets(name: str, *arguments: Any) -> Any:
-    """The result of a function of this module, with buckets of a few layers, and always hooks."""
+    """The result of a function of this module, by gloo, in buckets of a few layers, by hooks."""
+    engines.QUICK_BYTES = 0
     overlap.FIRST_BYTES = overlap.BUCKET_BYTES = 3 << 10
     overlap.HOOK_S = 0.0
     torch.manual_seed(0)

@@ -119,6 +119,10 @@ class Exchange:
             raise error
         return result  # type: ignore[no-any-return]
 
+    def forget_plans(self) -> None:
+        """Decide anew how the tensors of each structure travel; all workers call it."""
+        self._plans.clear()
+
     def join(self, backend: Backend) -> None:
         """Join the engine for the tensors of ``backend``; a collective."""
         with self._agreed_without_tree(JOINING, OPERATIONS[JOINING]):
@@ -154,7 +158,7 @@ class Exchange:
             self._agreement.reached(proposal, at_once=at_once) as weights,
         ):
             if plan is None:
-                engines = self.engines.of(tree.backend)
+                engines = self.engines.for_kinds(tree.backend, tree.kinds, tree.device)
                 plan = Plan(code, stages_of(tree.backend, tree.kinds, act, engines))
                 if key is not None:
                     self._plans[call, key] = plan

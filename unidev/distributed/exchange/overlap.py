@@ -13,6 +13,7 @@ from unidev.calls.transfers import item_bytes
 from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
 from unidev.distributed.exchange.agreeing import Proposal, code_of
+from unidev.distributed.exchange.host_engine import HostEngine
 from unidev.distributed.exchange.plans import sums_of
 from unidev.distributed.exchange.transport import arrived, departing
 from unidev.distributed.exchange.trees import described_kinds
@@ -110,10 +111,15 @@ class Overlap:
     def plan(self, kinds: list[Kind], order: Sequence[int], device: Device) -> _Plan:
         """The plan for tensors of these kinds, of which the last is the loss, in this ``order``."""
         backend, in_order = self.backend, [kinds[position] for position in order]
-        # At the end of backward the gradients are ours: large ones need not be copied.
-        found = _buckets(backend, in_order) if self.is_shown else buckets_of(backend, in_order)
-        buckets = [each._replace(positions=[order[at] for at in each.positions]) for each in found]
         engines = self.exchange.engines.of(backend)
+        if self._reduce_dtype is None:
+            engines = self.exchange.engines.for_kinds(backend, kinds, device)
+        by_memory = isinstance(engines[0], HostEngine)
+        # At the end of backward the gradients are ours: large ones need not be copied. So quick an
+        # exchange as that by memory is better done at once.
+        is_early = self.is_shown and not by_memory
+        found = _buckets(backend, in_order) if is_early else buckets_of(backend, in_order)
+        buckets = [each._replace(positions=[order[at] for at in each.positions]) for each in found]
         stages = sums_of(backend, kinds, buckets, engines, self._reduce_dtype)
         stage_of = [-1] * len(kinds)
         for number, stage in enumerate(stages):
@@ -121,6 +127,8 @@ class Overlap:
                 stage_of[position] = number
         words = described_kinds(kinds, self.backend)
         lines = [words[kinds[position]] for position in order]
+        if by_memory:  # a worker whose model is on a GPU has another way
+            lines.insert(0, f"{backend.name} tensors on a {device.kind.upper()}")
         code = code_of(self._call, lines)
         return _Plan(code, lines, kinds, device, stages, stage_of, [[] for _ in stages], [])
 

@@ -15,7 +15,7 @@ import numpy as np
 
 import unidev
 from unidev.conformance.kit.processes import in_workers, loops
-from unidev.conformance.kit.processes.in_workers import OPERATIONS, PRIMES, SHAPES
+from unidev.conformance.kit.processes.in_workers import BY_MEMORY, OPERATIONS, PRIMES, SHAPES
 from unidev.conformance.kit.processes.leftovers import nothing_left
 from unidev.conformance.running.catalog import check
 from unidev.contract.backend import Unsupported
@@ -30,6 +30,8 @@ _EXCHANGES = (
     "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
     "structures_that_differ", "shards", "refused_shards", "own_gpus",
 )  # fmt: skip
+_BY_MEMORY = ("reductions", "extremes", "sums_by_bits", "moved")
+"""Of these, what travels without the framework's engine, too."""
 _SIZE = 3
 _LATE_S = 60
 _NUMPY: dict[str, Any] = dict(zip(OPERATIONS, (np.sum, np.min, np.max, np.mean), strict=True))
@@ -49,6 +51,7 @@ def _found(bench: Workbench, name: str) -> list[Any]:
     ):
         if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
             names = (*names, *more)
+    names = (*names, *[f"{each}{BY_MEMORY}" for each in _BY_MEMORY])
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
     for rank, (has_failed, said) in enumerate(found):
         assert not has_failed, f"worker {rank}: {said}"
@@ -59,7 +62,12 @@ def _found(bench: Workbench, name: str) -> list[Any]:
 @check(required=True, needs=_NEEDS)
 def test_values(bench: Workbench) -> None:
     """Every operation gives the right numbers on each worker, of the dtype, on its own device."""
-    found = _found(bench, "reductions")
+    for way in ("", BY_MEMORY):
+        _check_reductions(_found(bench, f"reductions{way}"))
+        _check_extremes(_found(bench, f"extremes{way}"))
+
+
+def _check_reductions(found: list[Any]) -> None:
     primes = np.array(PRIMES[:_SIZE], "float64")
     for own in found:
         calls = own.keys() - {"device"}
@@ -74,7 +82,8 @@ def test_values(bench: Workbench) -> None:
                     f"{call}, shape {SHAPES[at]}: {value.tolist()}, not {expected.tolist()}"
                 )
 
-    found = _found(bench, "extremes")
+
+def _check_extremes(found: list[Any]) -> None:
     for call in found[0]:
         expected = _NUMPY[call.partition(" ")[0]](np.stack([own[call][0] for own in found]), 0)
         for rank, own in enumerate(found):
@@ -85,11 +94,13 @@ def test_values(bench: Workbench) -> None:
 @check(required=True, needs=_NEEDS)
 def test_bits(bench: Workbench) -> None:
     """All workers get the same bits, whatever the order in which they come."""
-    for own in zip(*_found(bench, "sums_by_bits"), strict=True):
-        assert len(set(own)) == 1, "two workers got different bits of one mean"
-    reduced = _found(bench, "reductions")
-    for call in reduced[0].keys() - {"device"}:
-        assert all(own[call][1] == reduced[0][call][1] for own in reduced), f"{call}: other bits"
+    for way in ("", BY_MEMORY):
+        for own in zip(*_found(bench, f"sums_by_bits{way}"), strict=True):
+            assert len(set(own)) == 1, "two workers got different bits of one mean"
+        reduced = _found(bench, f"reductions{way}")
+        for call in reduced[0].keys() - {"device"}:
+            is_same = all(own[call][1] == reduced[0][call][1] for own in reduced)
+            assert is_same, f"{call}{way}: other bits"
 
 
 @check(required=True, needs=_NEEDS)
@@ -104,7 +115,11 @@ def test_weights(bench: Workbench) -> None:
 @check(required=True, needs=_NEEDS)
 def test_moved(bench: Workbench) -> None:
     """``broadcast`` and ``all_gather`` bring the bits of others, of each dtype."""
-    found = _found(bench, "moved")
+    for way in ("", BY_MEMORY):
+        _check_moved(_found(bench, f"moved{way}"))
+
+
+def _check_moved(found: list[Any]) -> None:
     for dtype in found[0]:
         own = [worker[dtype][1][rank] for rank, worker in enumerate(found)]
         for rank, worker in enumerate(found):
