@@ -1,8 +1,8 @@
 """``unidev.run`` with two workers on this machine: its cost, as ratios.
 
 ``group().all_reduce`` stands against the framework's own call, a step of ``DataParallel`` against
-PyTorch's DDP and Paddle's DataParallel, and a run that does nothing but meet against the same two
-processes started by hand.
+PyTorch's DDP and Paddle's DataParallel, or against one that the framework's engine carries, and a
+run that does nothing but meet against the same two processes started by hand.
 """
 
 from __future__ import annotations
@@ -36,8 +36,13 @@ STEP_AT_MOST = {
         "8 M parameters": 1.05, "34 M parameters": 0.95,
     },
     "paddle": {"the digits' LeNet": 1.0},
+    "tensorflow": {"the digits' LeNet": 0.9},
+    "mxnet": {"the digits' LeNet": 0.9},
 }  # fmt: skip
-OWN_STEP = {"torch": "DDP", "paddle": "paddle.DataParallel"}
+BY_ENGINE = "its engine"
+OWN_STEP = {
+    "torch": "DDP", "paddle": "paddle.DataParallel", "tensorflow": BY_ENGINE, "mxnet": BY_ENGINE
+}  # fmt: skip
 STARTS = 3
 
 BY_HAND = """
@@ -61,11 +66,10 @@ def rows_of(backend: str, _: str) -> Iterator[Row]:
     yield Row(backend, f"all_reduce, 64 MiB {where}", "its own call", *found["large"], 1.1)
     what = f"all_reduce, {own_distributed.TENSORS} x {own_distributed.SIZE:,} floats"
     yield Row(backend, what, "a loop of it", *found["small"], LOOP_AT_MOST[backend])
-    if backend in STEP_AT_MOST:
-        steps = unidev.run(own_distributed.steps, workers=2, backend=backend)[0]
-        for model, times in steps.items():
-            limit = STEP_AT_MOST[backend][model]
-            yield Row(backend, f"a step, {model}", OWN_STEP[backend], *times, limit)
+    steps = unidev.run(own_distributed.steps, workers=2, backend=backend)[0]
+    for model, times in steps.items():
+        limit = STEP_AT_MOST[backend][model]
+        yield Row(backend, f"a step, {model}", OWN_STEP[backend], *times, limit)
     ours, theirs = [], []
     for _round in range(STARTS):
         ours.append(_seconds_of_run(backend))

@@ -234,6 +234,52 @@ def _paddle_loss(net: Any, images: Any, labels: Any) -> Any:
     return paddle.nn.functional.cross_entropy(net(images), labels)
 
 
-STEPS = {"torch": _torch_models, "paddle": _paddle_models}
-OWN_STEPS = {"torch": _torch_step, "paddle": _paddle_step}
-LOSSES = {"torch": _torch_loss, "paddle": _paddle_loss}
+def _portable_models() -> Iterator[tuple[str, Any]]:
+    from unidev import nn
+
+    def lenet() -> Any:
+        return nn.sequential(
+            nn.conv2d(1, 6, 3, padding=1), nn.tanh(), nn.avg_pool2d(2),
+            nn.conv2d(6, 16, 3, padding=1), nn.tanh(), nn.avg_pool2d(2),
+            nn.flatten(), nn.dense(64, 120), nn.tanh(), nn.dense(120, 84), nn.tanh(),
+            nn.dense(84, 10),
+        )  # fmt: skip
+
+    batch = unidev.rand((64, 1, 8, 8)), unidev.array([n % 10 for n in range(64)])
+    yield "the digits' LeNet", (lenet(), lenet(), batch, 10)
+
+
+def _step_by_engine(net: Any) -> Callable[..., None]:
+    """The framework has no such wrapper: ``DataParallel``, whose gradients its engine carries."""
+    from unidev.distributed.exchange import engines
+
+    parallel, step = unidev.DataParallel(net), unidev.value_and_grad(_portable_loss)
+    quick_bytes = engines.QUICK_BYTES
+
+    def by_engine(images: Any, labels: Any) -> None:
+        engines.QUICK_BYTES = 0  # the first step decides for all
+        _, gradients = step(parallel, images, labels)
+        engines.QUICK_BYTES = quick_bytes
+        unidev.sgd(parallel, gradients, lr=0.0)
+
+    return by_engine
+
+
+def _portable_loss(net: Any, images: Any, labels: Any) -> Any:
+    from unidev import nn
+
+    return nn.functional.softmax_cross_entropy(net(images), labels)
+
+
+STEPS = {
+    "torch": _torch_models, "paddle": _paddle_models,
+    "tensorflow": _portable_models, "mxnet": _portable_models,
+}  # fmt: skip
+OWN_STEPS = {
+    "torch": _torch_step, "paddle": _paddle_step,
+    "tensorflow": _step_by_engine, "mxnet": _step_by_engine,
+}  # fmt: skip
+LOSSES = {
+    "torch": _torch_loss, "paddle": _paddle_loss,
+    "tensorflow": _portable_loss, "mxnet": _portable_loss,
+}  # fmt: skip
