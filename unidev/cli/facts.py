@@ -89,7 +89,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def notices(variables: Mapping[str, str]) -> list[str]:
+def notices(meanings: Mapping[str, str]) -> list[str]:
     """Problems of the installation itself."""
     found = []
     try:
@@ -102,9 +102,9 @@ def notices(variables: Mapping[str, str]) -> list[str]:
             "project with the same import name: one may have overwritten files of the other. Run "
             f"`pip uninstall {_FOREIGN}`, then reinstall unidev-core."
         )
-    unknown = [name for name in environment() if name not in variables]
+    unknown = [name for name in environment() if name not in meanings]
     if unknown:
-        known = ", ".join(variables)
+        known = ", ".join(meanings)
         found.append(f"unidev does not use these variables: {', '.join(unknown)} (it uses {known})")
     return found
 

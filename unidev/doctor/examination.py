@@ -41,6 +41,7 @@ def examine(
     Raises:
         UnknownBackendError: there is no ``backend``, or its framework is not installed.
     """
+    chosen = environment.get("UNIDEV_BACKEND", "").strip()
     # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
     with driver_process() as driver:
         frameworks, known = ask_frameworks(backend, timeout_s, stop)
@@ -56,7 +57,7 @@ def examine(
         frameworks,
         replace(this_process(), changes=changes()),
         known,
-        environment.get("UNIDEV_BACKEND", "").strip() or None if backend is None else None,
+        chosen if backend is None and chosen else None,
     )
 
 

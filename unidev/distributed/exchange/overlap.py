@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.calls.boundary import call
-from unidev.calls.transfers import item_bytes
 from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
 from unidev.distributed.exchange.agreeing import Proposal, code_of
@@ -18,7 +17,15 @@ from unidev.distributed.exchange.plans import sums_of
 from unidev.distributed.exchange.transport import arrived, departing
 from unidev.distributed.exchange.trees import described_kinds
 from unidev.errors import CollectiveError
-from unidev.parallel.packing import LARGE_BYTES, Bucket, Kind, buckets_of, kinds_of, unrecorded
+from unidev.parallel.packing import (
+    LARGE_BYTES,
+    Bucket,
+    Kind,
+    buckets_of,
+    kinds_of,
+    nbytes_of,
+    unrecorded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -368,7 +375,7 @@ def _buckets(backend: Backend, kinds: Sequence[Kind]) -> list[Bucket]:
     sizes: dict[Any, int] = {}
     closed: list[Bucket] = []
     for position, (shape, dtype) in enumerate(kinds):
-        nbytes = math.prod(shape) * (item_bytes(dtype, backend) or 1)
+        nbytes = nbytes_of(backend, [kinds[position]])
         if not nbytes:
             continue
         bucket = open_ones.setdefault(dtype, Bucket([], []))
