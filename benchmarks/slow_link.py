@@ -1,5 +1,8 @@
 """A step of ``DataParallel`` over a link of 1 Gbit/s, against DDP: two hosts in namespaces.
 
+8 M parameters twice: in two layers with a batch so small that a step is little but their 32 MiB,
+and in eight with one that takes as long to compute as they take on the link.
+
 ``python benchmarks/slow_link.py`` on Linux, as root or where user namespaces are allowed; needs
 ``ip`` and ``tc``.
 """
@@ -16,11 +19,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests/helpers"))
 
 RATE = ("rate", "1gbit", "burst", "128kb", "latency", "50ms")
-AT_MOST = 0.8
+MODELS = {"8 M parameters": 1.05, "8 M parameters in 8 layers": 0.8}
+"""With the limit of each ratio."""
 
 
 def main() -> int:
-    """Print the times and the ratio; 1 if it is above the limit."""
+    """Print the times and the ratios; 1 if one is above its limit."""
     from two_hosts import LINK, two_hosts
 
     with tempfile.TemporaryDirectory() as folder, two_hosts(Path(folder)) as hosts:
@@ -50,10 +54,12 @@ def worker() -> int:
     import unidev
 
     unidev.group()
-    ratio = 0.0
-    for what, (ours, theirs, ratio) in own_distributed.steps("8 M parameters").items():
-        print(f"{what}: {ours * 1e3:.1f} ms, DDP {theirs * 1e3:.1f} ms, ratio {ratio:.3f}")
-    return int(ratio > AT_MOST)
+    is_slow = False
+    for model, at_most in MODELS.items():
+        ours, theirs, ratio = own_distributed.steps(model)[model]
+        print(f"{model}: {ours * 1e3:.1f} ms, DDP {theirs * 1e3:.1f} ms, ratio {ratio:.3f}")
+        is_slow |= ratio > at_most
+    return int(is_slow)
 
 
 if __name__ == "__main__":

@@ -134,8 +134,6 @@ class Overlap:
                 stage_of[position] = number
         words = described_kinds(kinds, self.backend)
         lines = [words[kinds[position]] for position in order]
-        if by_memory:  # a worker whose model is on a GPU has another way
-            lines.insert(0, f"{backend.name} tensors on a {device.kind.upper()}")
         code = code_of(self._call, lines)
         return _Plan(code, lines, kinds, device, stages, stage_of, [[] for _ in stages], [])
 
