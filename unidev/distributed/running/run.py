@@ -17,7 +17,13 @@ from unidev.distributed.launchers.finding import launcher_class
 from unidev.distributed.launchers.gpus import gpus_of_each
 from unidev.distributed.messages.pickling import packed_call, preparation
 from unidev.distributed.running.supervisor import Supervisor
-from unidev.errors import InvalidDataError, RunError, UnsupportedOperation, WorkerFailedError
+from unidev.errors import (
+    BackendNotFoundError,
+    InvalidDataError,
+    RunError,
+    UnsupportedOperation,
+    WorkerFailedError,
+)
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupSetting
     from unidev.contract.launcher import Launcher
 
-MOST = 4096
 _PROGRAM = "from unidev.distributed.workers.worker import main; main()"
 _LEEWAY_S = 60.0
 """How much longer engines wait than the user's timeout: the supervisor is to end the run, which
@@ -114,7 +119,7 @@ def run(  # noqa: PLR0913  each is an option of its own
     call = packed_call(function, args)
     cls = launcher_class(launcher, address)
     order = {
-        "size": size, "backend": backend or backend_choice().name, "timeout_s": timeout_s,
+        "size": size, "backend": _existing(backend), "timeout_s": timeout_s,
         "checkpoints": _folder(checkpoints),
     }  # fmt: skip
     for attempt in range(attempts):
@@ -133,6 +138,17 @@ def run(  # noqa: PLR0913  each is an option of its own
         finally:
             workers_of.end()
     raise AssertionError
+
+
+def _existing(backend: str | None) -> str:
+    """The name of the workers' backend, before GPUs are counted by it."""
+    if backend:
+        return backend_spec(backend).name
+    choice = backend_choice()
+    try:
+        return backend_spec(choice.name).name
+    except BackendNotFoundError as error:
+        raise choice.not_found(error) from None
 
 
 def _unpacked(result: bytes, rank: int) -> Any:
@@ -239,10 +255,10 @@ def _arranged(
 
 
 def _integer(value: object, name: str, least: int) -> int:
-    number = non_negative_integer(value, MOST)
+    number = non_negative_integer(value, membership.MOST)
     if number is None or number < least:
         raise InvalidDataError(
-            f"{name} must be an integer from {least} to {MOST}, not {shown(value)}."
+            f"{name} must be an integer from {least} to {membership.MOST}, not {shown(value)}."
         )
     return number
 
