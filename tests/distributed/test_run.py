@@ -259,6 +259,7 @@ def local() -> Any:
         (run_samples.ranks, {"gpus_per_worker": -1}, "gpus_per_worker must be an integer from 0"),
         (run_samples.ranks, {"retries": 1}, "pass checkpoints="),
         (run_samples.ranks, {"checkpoints": np.ones(2)}, "a path must be a string"),
+        (run_samples.ranks, {"checkpoints": __file__}, "checkpoints must be a folder, and .* is a"),
         (run_samples.ranks, {"launcher": "slurm"}, "there is no launcher 'slurm'; there are: "),
         (run_samples.ranks, {"launcher": "processes", "address": "auto"}, "takes no address"),
     ],

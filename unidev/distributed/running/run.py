@@ -225,6 +225,8 @@ def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:
     if checkpoints is None:
         return None
     folder = Path(checked_path(checkpoints)).absolute()
+    if folder.is_file():
+        raise InvalidDataError(f"checkpoints must be a folder, and {str(folder)!r} is a file.")
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
 
