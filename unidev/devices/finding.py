@@ -255,12 +255,13 @@ def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
                 f"unidev.convert(x, {spec.backend!r}, device={str(spec)!r}).",
                 backend=spec.backend,
             )
-        return _ready(spec.backend, spec.kind, spec.index)
-    kind, index = _kind_and_index(spec, backend)
-    return _ready(backend.name, kind, index, spec if isinstance(spec, str) else "")
+        device = spec
+    else:
+        device = backend.device(*_kind_and_index(spec, backend))
+    return _ready(device.backend, device.kind, device.index, spec if type(spec) is str else "")
 
 
-def _ready(backend: str, kind: str, index: int, typed: str = "") -> Device:
+def _ready(backend: str, kind: str, index: int, typed: str) -> Device:
     device = Device(backend, kind, index)
     try:
         _ = device.native  # checks, the first time, that the device is available
