@@ -269,6 +269,14 @@ def test_bad_input_is_named(function: Any, options: dict[str, Any], words: str) 
         unidev.run(function, backend="numpy", **options)
 
 
+def test_a_variable_about_simulated_gpus_is_refused_before_workers_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE_MEMORY", "8GiB")
+    with pytest.raises(unidev.SimulationError, match="UNIDEV_SIMULATE_MEMORY=8GiB is set, but no"):
+        unidev.run(run_samples.ranks, backend="numpy")
+
+
 def test_an_argument_that_cannot_be_pickled_is_named() -> None:
     with pytest.raises(unidev.InvalidDataError, match="the arguments cannot be pickled"):
         unidev.run(run_samples.echo, threading.Lock(), backend="numpy")

@@ -27,7 +27,7 @@ from unidev.errors import (
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
-from unidev.registry.simulation import simulated_count
+from unidev.registry.simulation import simulated_gpus
 from unidev.support.arguments import checked_path, non_negative_integer, real_number
 from unidev.support.printing import say
 from unidev.support.wording import shown
@@ -201,7 +201,7 @@ def _start(
     """Start the workers, each with its ``Membership``."""
     backend = order["backend"]
     gpus = gpus_of_each(launcher, wanted_gpus, backend)
-    launcher.place(0 if simulated_count() else gpus)
+    launcher.place(gpus if simulated_gpus() is None else 0)
     # A launcher may start them on machines where these are not set.
     ours = {name: value for name, value in os.environ.items() if name.startswith("UNIDEV_")}
     setting = group_setting(backend_spec(backend))
