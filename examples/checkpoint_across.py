@@ -52,12 +52,18 @@ def load_and_carry_on(folder, epochs, seed):
     report(net)
 
 
-STAGES = {"save": train_and_save, "load": load_and_carry_on}
+def look(*_):
+    """Before the first stage: an error if there is no such backend, or it has no gradients."""
+    unidev.no_grad()
+
+
+STAGES = {"look": look, "save": train_and_save, "load": load_and_carry_on}
 
 
 def run_stage(stage, backend, given, folder):
     """Run one stage in its own process, since a process has one selected backend."""
-    print(f"-- {backend}", flush=True)
+    if stage != "look":
+        print(f"-- {backend}", flush=True)
     options = ["--epochs", str(given.epochs), "--seed", str(given.seed)]
     done = subprocess.run(
         [sys.executable, __file__, "--stage", stage, "--folder", folder, *options],
@@ -103,6 +109,8 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        if second != first:
+            run_stage("look", second, given, folder)
         run_stage("save", first, given, folder)
         run_stage("load", second, given, folder)
 

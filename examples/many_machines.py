@@ -80,20 +80,23 @@ def main():
     """Train in this process, or in others."""
     given = arguments()
     check_installed(sklearn="scikit-learn")
-    try:
-        if given.workers is None:
-            found = train(given.epochs, given.seed)
-        else:
-            found, *_ = unidev.run(
-                train, given.epochs, given.seed, workers=given.workers, address=given.address
-            )
-    except (
-        unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError, unidev.RunError
-    ) as error:  # fmt: skip
-        sys.exit(f"many_machines.py: {error}")
+    unidev.no_grad()  # before workers start: an error with NumPy, which has no gradients
+    if given.workers is None:
+        found = train(given.epochs, given.seed)
+    else:
+        found, *_ = unidev.run(
+            train, given.epochs, given.seed, workers=given.workers, address=given.address
+        )
     if given.json and (given.workers or unidev.group().rank == 0):
         given.json.write_text(json.dumps(found) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (
+        unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError, unidev.RunError
+    ) as error:  # fmt: skip
+        sys.exit(f"many_machines.py: {error}")
+    except KeyboardInterrupt:
+        sys.exit(130)

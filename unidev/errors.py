@@ -202,7 +202,8 @@ class WorkerFailedError(RunError):
     Attributes:
         rank: the worker's number; -1 if unknown.
         host: the address of its host; "" if unknown.
-        traceback: its own traceback, or where it was, by ``faulthandler``; "" if unknown.
+        traceback: its own traceback, or where it was, by ``faulthandler``; "" if unknown, or if it
+            ended by ``sys.exit("message")``.
         signal: the signal that ended it, such as ``SIGKILL``, or None.
         output: the last lines that it printed.
     """

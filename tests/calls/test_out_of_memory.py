@@ -47,6 +47,7 @@ PARTS = (
             "MemoryError: Unable to allocate 128. TiB for an array with shape (35184372088832,)",
             Numbers(128 * 2**40),
         ),
+        ("MemoryError: Unable to allocate 2.50 EiB for an array", Numbers(5 * 2**59)),
         ("MemoryError: ", Numbers()),
     ],
 )

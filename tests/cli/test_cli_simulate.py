@@ -143,8 +143,8 @@ def test_so_is_a_script_whose_first_line_says_so(simulate, tmp_path, line) -> No
     [
         (["--gpus", "2", "--", "no-such-command"], "there is no command 'no-such-command'."),
         (["--gpus", "2", "--", "program.py"], "To run a Python program: -- python program.py"),
-        (["--gpus", "0", "--", "true"], "0 is not in the range 1<=x<=64"),
-        (["--gpus", "two", "--", "true"], "'two' is not a valid integer"),
+        (["--gpus", "0", "--", "true"], "--gpus must be an integer from 1 to 64, not '0'."),
+        (["--gpus", "two", "--", "true"], "--gpus must be an integer from 1 to 64, not 'two'."),
         (["--", "true"], "Missing option '--gpus'"),
         (["--gpus", "2"], "Missing argument 'COMMAND...'"),
         (["--gpus", "2", "--memory", "24GB", "--", "true"], "not '24GB'. Example: --memory 24GiB."),

@@ -30,10 +30,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(*words: str, folder: Path, backend: str = "numpy") -> subprocess.CompletedProcess[str]:
     environment = {
         **os.environ,
-        "UNIDEV_BACKEND": "numpy",
+        "UNIDEV_BACKEND": backend,
         "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
     }
     return subprocess.run(
@@ -41,8 +41,8 @@ def run(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def launch(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return run("-m", "unidev", "launch", *words, folder=folder)
+def launch(*words: str, folder: Path, backend: str = "numpy") -> subprocess.CompletedProcess[str]:
+    return run("-m", "unidev", "launch", *words, folder=folder, backend=backend)
 
 
 def test_a_program_runs_in_all_workers(folder: Path) -> None:
@@ -106,10 +106,12 @@ def test_what_fails_in_unidev_before_the_program_has_a_traceback(folder: Path) -
     [
         (["nowhere.py"], "there is no file 'nowhere.py'"),
         (["."], "'.' is a folder: name a Python file."),
-        (["--workers", "0", "program.py"], "Invalid value for '--workers'"),
-        (["--timeout", "0", "program.py"], "Invalid value for '--timeout'"),
-        (["--timeout", "nan", "program.py"], "nan is not a finite number of seconds"),
-        (["--retries", "1", "program.py"], "pass checkpoints="),
+        (["--workers", "x", "program.py"], "--workers must be an integer from 1 to 4096, not 'x'."),
+        (["--workers", "4097", "program.py"], "--workers must be an integer from 1 to 4096"),
+        (["--timeout", "nan", "program.py"], "--timeout must be a positive number of seconds"),
+        (["--retries", "1", "program.py"], "pass --checkpoints, a folder"),
+        (["--gpus-per-worker", "1", "program.py"], "use fewer workers, or --gpus-per-worker 0"),
+        (["--address", "a", "--launcher", "processes", "program.py"], "leave out --launcher or --"),
         (["--launcher", "slurm", "program.py"], "there is no launcher 'slurm'"),
     ],
 )
@@ -117,3 +119,11 @@ def test_bad_input_is_named(folder: Path, words: list[str], message: str) -> Non
     done = launch(*words, folder=folder)
     assert done.returncode in (1, 2)
     assert message in done.stderr
+
+
+def test_a_backend_that_is_not_there_is_named_with_the_variable_that_chose_it(
+    folder: Path,
+) -> None:
+    done = launch("program.py", folder=folder, backend="nobody")
+    assert done.returncode == 1
+    assert done.stderr.startswith("unidev: UNIDEV_BACKEND=nobody: there is no backend 'nobody'; ")

@@ -88,7 +88,9 @@ def test_unidevs_own_spelling(two_gpus: None, spec: str, means: str) -> None:
 def test_what_names_no_device_is_refused_with_what_there_is(two_gpus: None, spec: object) -> None:
     with pytest.raises(unidev.DeviceSpecError) as caught:
         unidev.as_device(spec)
-    assert "Its devices: cpu:0, gpu:0, gpu:1" in str(caught.value)
+    assert "write cpu or gpu, with an index as in gpu:1. Its devices: cpu:0, gpu:0, gpu:1" in str(
+        caught.value
+    )
     assert len(str(caught.value)) < 400
     assert caught.value.spec is spec
     if not isinstance(spec, str):
@@ -112,8 +114,10 @@ def test_the_frameworks_spelling_and_objects_are_asked_for_only_after_ours(
     monkeypatch.setattr(type(unidev.active_backend()), "parse_native", parse_native)
     assert unidev.as_device("sim:1") is unidev.as_device("gpu:1")
     assert asked == ["sim:1"]
-    with pytest.raises(unidev.DeviceNotFoundError, match="gpu:9"):
+    means = "'sim:9' means gpu:9: unidev's kinds of device are cpu and gpu. gpu:9 is not available"
+    with pytest.raises(unidev.DeviceNotFoundError, match=means) as caught:
         unidev.as_device("sim:9")
+    assert caught.value.spec == "sim:9"
     with pytest.raises(unidev.DeviceSpecError, match="-2"):
         unidev.as_device("sim:-2")
 

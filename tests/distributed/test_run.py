@@ -259,6 +259,7 @@ def local() -> Any:
         (run_samples.ranks, {"gpus_per_worker": -1}, "gpus_per_worker must be an integer from 0"),
         (run_samples.ranks, {"retries": 1}, "pass checkpoints="),
         (run_samples.ranks, {"checkpoints": np.ones(2)}, "a path must be a string"),
+        (run_samples.ranks, {"checkpoints": __file__}, "checkpoints must be a folder, and .* is a"),
         (run_samples.ranks, {"launcher": "slurm"}, "there is no launcher 'slurm'; there are: "),
         (run_samples.ranks, {"launcher": "processes", "address": "auto"}, "takes no address"),
     ],
@@ -266,6 +267,14 @@ def local() -> Any:
 def test_bad_input_is_named(function: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(unidev.InvalidDataError, match=words):
         unidev.run(function, backend="numpy", **options)
+
+
+def test_a_variable_about_simulated_gpus_is_refused_before_workers_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("UNIDEV_SIMULATE_MEMORY", "8GiB")
+    with pytest.raises(unidev.SimulationError, match="UNIDEV_SIMULATE_MEMORY=8GiB is set, but no"):
+        unidev.run(run_samples.ranks, backend="numpy")
 
 
 def test_an_argument_that_cannot_be_pickled_is_named() -> None:

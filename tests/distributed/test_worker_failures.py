@@ -16,6 +16,7 @@ from marked_processes import LIMIT_S, all_gone, marked
 
 import unidev
 from unidev.distributed.running import supervisor
+from unidev.support.child_processes import end_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -200,3 +201,11 @@ def test_the_end_of_the_parent_ends_all(number: int, by: str, mark: str, tmp_pat
     parent.send_signal(number)
     _, err = parent.communicate(timeout=LIMIT_S)
     assert ("KeyboardInterrupt" in err) == (number == signal.SIGINT and by == "run")
+
+
+def test_a_group_ends_though_ctrl_c_has_left_the_lock_of_poll_locked() -> None:
+    words = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(words, start_new_session=True) as process:
+        process._waitpid_lock.acquire()  # type: ignore[attr-defined]  # as an interrupt in `poll`
+        end_group(process)
+        assert process.returncode == -signal.SIGKILL

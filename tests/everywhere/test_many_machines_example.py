@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 
 import pytest
-from running_examples import EXAMPLES, HERE, run_example
+from running_examples import EXAMPLES, HERE, environment, run_example
 
 FIRST_LOSS = pytest.approx(0.80, abs=0.02)
 """As of ``multi_gpu.py``."""
+
+NO_AUTOGRAD = "many_machines.py: autograd is not supported: NumPy has no autograd"
 
 
 @pytest.mark.parametrize("backend", HERE)
@@ -19,8 +23,7 @@ def test_several_processes_learn_what_several_devices_do(backend, tmp_path):
     options = ("--workers", 2, "--epochs", 1, "--json", "found.json")
     done = run_example(tmp_path, "many_machines", *options, backend=backend)
     if backend == "numpy":
-        assert done.returncode == 1
-        assert "is not supported" in done.stderr
+        assert (done.returncode, done.stderr) == (1, f"{NO_AUTOGRAD}\n")
         return
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "found.json").read_text())
@@ -29,7 +32,7 @@ def test_several_processes_learn_what_several_devices_do(backend, tmp_path):
     assert found["accuracies"][0] > 0.7
 
 
-@pytest.mark.parametrize("backend", [name for name in HERE if name != "numpy"])
+@pytest.mark.parametrize("backend", HERE)
 def test_the_same_program_runs_under_launch(backend, tmp_path):
     words = ["launch", "--workers", "2", str(EXAMPLES / "many_machines.py"), "--epochs", "1"]
     done = subprocess.run(
@@ -39,6 +42,25 @@ def test_the_same_program_runs_under_launch(backend, tmp_path):
         capture_output=True,
         text=True,
     )
+    if backend == "numpy":
+        (line,) = done.stderr.splitlines()
+        assert re.fullmatch(f"unidev: worker . on .* called sys.exit\\('{NO_AUTOGRAD}'\\)\\.", line)
+        assert done.returncode == 1
+        return
     assert done.returncode == 0, done.stderr
     (line,) = [each for each in done.stdout.splitlines() if "epoch" in each]
     assert line.startswith("[0] 2 workers, epoch  1: loss 0.")
+
+
+@pytest.mark.parametrize("backend", [name for name in HERE if name != "numpy"])
+@pytest.mark.parametrize("options", [[], ["--workers", "2"]])
+def test_ctrl_c_ends_it_without_a_traceback(backend, options, tmp_path):
+    with subprocess.Popen(
+        [sys.executable, EXAMPLES / "many_machines.py", "--epochs", "10000", *options],
+        env=environment(backend), cwd=tmp_path, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert "epoch  1" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert (process.returncode, said) == (130, "")

@@ -199,7 +199,8 @@ def test_checkpoint_across_takes_the_frameworks_that_are_here_or_says_that_there
     monkeypatch.setattr("sys.argv", ["checkpoint_across.py"])
     if FRAMEWORKS:
         checkpoint_across.main()
-        (save, first, _, folder), (load, second, _, same) = stages
+        *looks, (save, first, _, folder), (load, second, _, same) = stages
+        assert [each[:2] for each in looks] == [("look", second)] * (first != second)
         assert (save, load) == ("save", "load")
         assert folder == same
         assert not folder.exists()  # as it was a temporary one
@@ -209,6 +210,12 @@ def test_checkpoint_across_takes_the_frameworks_that_are_here_or_says_that_there
         with pytest.raises(SystemExit, match="this example needs one of torch, tensorflow, "):
             checkpoint_across.main()
         assert stages == []
+
+
+def test_checkpoint_across_looks_for_the_second_backend_before_it_trains_the_first(tmp_path):
+    done = run_example(tmp_path, "checkpoint_across", "--backends", HERE[0], "nobody")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "there is no backend 'nobody'" in done.stderr
 
 
 def test_checkpoint_across_fails_if_the_outputs_are_not_those_that_were_saved(

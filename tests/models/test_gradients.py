@@ -223,7 +223,7 @@ def test_of_a_model_gradients_go_by_name_and_unknown_names_are_refused(autograd:
     assert not np.array_equal(before["bias"], after["bias"])
     with pytest.raises(unidev.InvalidDataError, match="no parameter 'offset'; it has: weight"):
         unidev.sgd(net, {"offset": gradients["bias"]}, lr=0.1)
-    with pytest.raises(unidev.InvalidDataError, match="a dict by parameter name"):
+    with pytest.raises(unidev.InvalidDataError, match="a dict by parameter name, not list"):
         unidev.sgd(net, list(gradients.values()), lr=0.1)
 
 

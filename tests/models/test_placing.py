@@ -171,16 +171,17 @@ class Unknown:
         (None, "a model is required, not NoneType"),
         (object(), "a model is required, not object"),
         (nn.dense, "a model is required, not function"),
-        (np.ndarray, "a model is required, not type"),
+        (np.ndarray, "a model is required, not the class numpy.ndarray: pass an object of it."),
         (
             unidev.Device("numpy", "cpu", 0),
             "a model is required, not unidev.contract.device.Device",
         ),
         (SimpleNamespace(weight=np.zeros(2)), "a model is required, not types.SimpleNamespace"),
-        ({}, "these are of: none"),
-        ([], "these are of: none"),
+        ({}, "this dict contains no tensor"),
+        ([], "this list contains no tensor"),
+        ([nn.dense(2, 2)], "contains a model but is not one itself"),
         ((), "a model is required, not tuple"),
-        ({"name": "first", "steps": [3]}, "these are of: none"),
+        ({"name": "first", "steps": [3]}, "this dict contains no tensor"),
     ],
     ids=lambda value: str(value)[:20],
 )
@@ -188,6 +189,9 @@ def test_what_is_no_model_is_refused_by_name(ask: Any, what: Any, said: str) -> 
     with pytest.raises(unidev.NotAModelError) as caught:
         ask(what)
     assert said in str(caught.value)
+    has_more = isinstance(what, SimpleNamespace)  # where its tensor is, which only the cause has
+    assert (caught.value.__cause__ is not None) == has_more
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 @pytest.mark.parametrize("ask", [lambda x: unidev.place(x, "gpu:0"), unidev.parameters])

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.hardware.facts import MemoryHolder
 
-_SIZE = r"\d+\.?\d* ?(?:[KMGTP]?i?B|bytes)?"
+_SIZE = r"\d+\.?\d* ?(?:[KMGTPE]?i?B|bytes)?"
 _FORMS = dict(zip(MEMORY_NUMBERS, (_SIZE, _SIZE, _SIZE, r"[\d, ]*", r"\w+"), strict=True))
 _OF_NUMPY = ("Unable to allocate {requested}",)
 """With any framework, arrays on the host may be what finds no memory."""
 _GPU = re.compile(r"\bGPU:? ?(\d+)\b")
-_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50}
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 _OF_C = {"half": "float16", "float": "float32", "double": "float64"}
 """C's names of dtypes, which messages from C++ may have."""
 
@@ -144,7 +144,7 @@ def _bytes(text: str | None) -> int | None:
     """``2.50 GiB``, ``3.5GB`` and ``4096``, in bytes."""
     if text is None:
         return None
-    number = text.rstrip("KMGTPiBbytes ")
+    number = text.rstrip("KMGTPEiBbytes ")
     unit = text[len(number) :].strip()[:1]
     return int(float(number) * _UNITS.get(unit, 1))
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from unidev.cli.options import need, need_writable
+from unidev.cli.options import Seconds, need, need_writable
 from unidev.cli.output import console, say
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     help="The folder for the files.  [default: unidev-bench; none with --json]",
 )  # fmt: skip
 @click.option(
-    "--limit", "limit_s", type=click.FloatRange(min=0, min_open=True), metavar="S",
+    "--limit", "limit_s", type=Seconds(), metavar="S",
     help="Seconds for each device; after these, no new measurement starts.  [default: 80; with "
          "--full, 1800]",
 )  # fmt: skip

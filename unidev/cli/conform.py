@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from unidev.cli.options import need, need_writable, timeout
+from unidev.cli.options import Integer, need, need_writable, timeout
 from unidev.cli.output import console, say
+from unidev.registry import simulation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +73,7 @@ Examples:
     "--profile", metavar="NAME", default="tensor", show_default=True, help="The set of checks."
 )
 @click.option(
-    "--simulate", type=click.IntRange(0, 64), metavar="N",
+    "--simulate", type=Integer(0, simulation.MOST), metavar="N",
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
 @click.option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from unidev.cli.options import in_options
 from unidev.cli.output import console, say
 
 NONE = 4
@@ -70,7 +71,7 @@ def _missing(launcher: str, backend: str, address: str | None) -> str | None:
         backend_spec(backend)
         launcher_class(launcher, address)
     except UnidevError as error:
-        return str(error)
+        return in_options(str(error))
     return None
 
 

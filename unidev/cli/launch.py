@@ -7,8 +7,10 @@ import sys
 
 import click
 
-from unidev.cli.options import timeout
+from unidev.cli.options import Integer, in_options, timeout
 from unidev.cli.programs import run_source
+from unidev.distributed.exchange.membership import MOST
+from unidev.errors import DeviceNotFoundError, InvalidDataError
 from unidev.support.printing import say
 
 _HELP = """
@@ -39,7 +41,7 @@ Examples:
     context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
 @click.option(
-    "--workers", default=2, show_default=True, type=click.IntRange(min=1), metavar="N",
+    "--workers", default=2, show_default=True, type=Integer(1, MOST), metavar="N",
     help="How many processes.",
 )  # fmt: skip
 @click.option(
@@ -51,12 +53,12 @@ Examples:
     "--backend", metavar="NAME", help="The workers' backend; by default the selected one."
 )
 @click.option(
-    "--gpus-per-worker", type=click.IntRange(min=0), metavar="N",
+    "--gpus-per-worker", type=Integer(0, MOST), metavar="N",
     help="0: the CPU. By default 1 if there are enough for all workers, else 0.",
 )  # fmt: skip
 @timeout(600.0, "Seconds for which the workers of a collective wait for the last one.")
 @click.option(
-    "--retries", default=0, show_default=True, type=click.IntRange(min=0), metavar="N",
+    "--retries", default=0, show_default=True, type=Integer(0, MOST), metavar="N",
     help="How often to start again, from the last checkpoint, after a worker has failed.",
 )  # fmt: skip
 @click.option(
@@ -85,12 +87,15 @@ def command(  # noqa: PLR0913  an argument for each option
         if os.path.isdir(program):
             raise click.UsageError(f"{program!r} is a folder: name a Python file.")
         raise click.UsageError(f"there is no file {program!r}.")
-    times = run(
-        run_program, os.path.abspath(program), program, arguments,
-        workers=workers, launcher=launcher, address=address, backend=backend,
-        gpus_per_worker=gpus_per_worker, timeout=timeout_s, retries=retries,
-        checkpoints=checkpoints,
-    )  # fmt: skip
+    try:
+        times = run(
+            run_program, os.path.abspath(program), program, arguments,
+            workers=workers, launcher=launcher, address=address, backend=backend,
+            gpus_per_worker=gpus_per_worker, timeout=timeout_s, retries=retries,
+            checkpoints=checkpoints,
+        )  # fmt: skip
+    except (DeviceNotFoundError, InvalidDataError) as error:
+        raise type(error)(in_options(str(error))) from None
     for rank, line in enumerate(times):
         if line:
             say(f"worker {rank}: {line}.")

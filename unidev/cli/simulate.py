@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unidev.cli.options import Integer
 from unidev.cli.python_commands import unreached
 from unidev.errors import SimulationError
 from unidev.registry import simulation
@@ -57,7 +58,7 @@ Examples:
     context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
 @click.option(
-    "--gpus", required=True, type=click.IntRange(1, simulation.MOST), metavar="N",
+    "--gpus", required=True, type=Integer(1, simulation.MOST), metavar="N",
     help=f"How many, 1 to {simulation.MOST}.",
 )  # fmt: skip
 @click.option("--as", "name", metavar="NAME", help="The framework's name for GPUs, such as cuda.")

@@ -13,7 +13,7 @@ from zipfile import is_zipfile
 import click
 
 from unidev.cli import programs
-from unidev.cli.options import need_writable
+from unidev.cli.options import Integer, need_writable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,7 +51,7 @@ Examples:
     help="Also write a file for https://ui.perfetto.dev and chrome://tracing.",
 )  # fmt: skip
 @click.option(
-    "--limit", default=100_000, show_default=True, type=click.IntRange(min=0),
+    "--limit", default=100_000, show_default=True, type=Integer(min=0),
     help="How many transfers the files list one by one; the table counts all.",
 )  # fmt: skip
 @click.option("-m", "is_module", is_flag=True, help="PROGRAM is a module, as with `python -m`.")

@@ -258,12 +258,21 @@ def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
         device = spec
     else:
         device = backend.device(*_kind_and_index(spec, backend))
-    return _ready(device.backend, device.kind, device.index)
+    return _ready(device.backend, device.kind, device.index, spec if type(spec) is str else "")
 
 
-def _ready(backend: str, kind: str, index: int) -> Device:
+def _ready(backend: str, kind: str, index: int, typed: str) -> Device:
     device = Device(backend, kind, index)
-    _ = device.native  # checks, the first time, that the device is available
+    try:
+        _ = device.native  # checks, the first time, that the device is available
+    except DeviceNotFoundError as error:
+        if not typed or typed.startswith(kind):
+            raise
+        kinds = " and ".join(load_backend(backend).kinds)
+        raise DeviceNotFoundError(
+            f"{shown(typed)} means {device}: unidev's kinds of device are {kinds}. {error}",
+            spec=typed,
+        ) from None
     return device
 
 

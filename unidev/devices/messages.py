@@ -40,9 +40,9 @@ def not_a_device(spec: object, there: Sequence[Device]) -> str:
     """The message that ``spec`` does not specify a device, with the two spellings of each."""
     kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"
     return (
-        f"{shown(spec)}{kind} does not specify a device of the {there[0].backend} backend. Its "
-        f"devices: {listed(there)}; in the framework's own spelling: "
-        f"{', '.join(device.native_name for device in there)}."
+        f"{shown(spec)}{kind} does not specify a device of the {there[0].backend} backend: write "
+        f"cpu or gpu, with an index as in gpu:1. Its devices: {listed(there)}; in the framework's "
+        f"own spelling: {', '.join(device.native_name for device in there)}."
     )
 
 

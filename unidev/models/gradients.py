@@ -277,8 +277,7 @@ def _check_differentiable(x: Any, backend: Backend) -> None:
 def _check_names(named: Mapping[str, Any], gradients: Any) -> None:
     if not isinstance(gradients, dict):
         raise InvalidDataError(
-            "the gradients of a model must be a dict by parameter name, not a "
-            f"{kind_of(gradients)}."
+            f"the gradients of a model must be a dict by parameter name, not {kind_of(gradients)}."
         )
     if not gradients.keys() <= named.keys():
         unknown = [name for name in gradients if name not in named]

@@ -8,7 +8,7 @@ from unidev.devices.finding import resolve_device
 from unidev.errors import NotAModelError, NotATensorError, UnsupportedContainerError
 from unidev.models import trees
 from unidev.support.forking import fork_safe_lock
-from unidev.support.wording import kind_of
+from unidev.support.wording import kind_of, type_name
 from unidev.tensors.classify import (
     CONTAINER,
     MODEL,
@@ -186,6 +186,10 @@ def backend_of_model(model: Any, *, takes_trees: bool = False) -> Backend:
 
 
 def _not_a_model(x: object) -> NotAModelError:
+    if isinstance(x, type):
+        return NotAModelError(
+            f"a model is required, not the class {type_name(x)}: pass an object of it."
+        )
     return NotAModelError(f"a model is required, not {kind_of(x)}.")
 
 
@@ -193,17 +197,21 @@ def _backend_of_container(model: Any, kind: str, *, takes_trees: bool) -> Backen
     try:
         found = {backend.name: backend for _, backend in tensors_of(model)}
     except (NotATensorError, UnsupportedContainerError) as error:
+        # Where its tensors are, which it hides, is known to that error alone.
+        is_hiding = isinstance(error, UnsupportedContainerError)
         if kind == OTHER:  # not one of those that are registered, or without a tensor
-            raise _not_a_model(model) from error
-        if isinstance(error, UnsupportedContainerError):
+            raise _not_a_model(model) from (error if is_hiding else None)
+        if is_hiding:
             raise
         raise NotAModelError(
             f"this {kind_of(model)} contains a model but is not one itself: pass each model on its "
             "own."
-        ) from error
+        ) from None
     if kind == OTHER and not found:
         raise _not_a_model(model)
-    names = " and ".join(sorted(found)) or "none"
+    if not found:
+        raise NotAModelError(f"this {kind_of(model)} contains no tensor, so it is not a model.")
+    names = " and ".join(sorted(found))
     if len(found) != 1:
         raise NotAModelError(
             f"this {kind_of(model)} is not a model: a container can serve as one if all its "

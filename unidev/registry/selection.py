@@ -37,6 +37,10 @@ class Choice:
         self.name = name
         self.reason = reason
 
+    def not_found(self, error: BackendNotFoundError) -> BackendNotFoundError:
+        """``error`` with the reason: the reader may not know where the name came from."""
+        return BackendNotFoundError(f"{self.reason}: {error}", backend=self.name)
+
 
 _lock = fork_safe_lock()
 _chosen: Backend | None = None
@@ -157,8 +161,8 @@ def _choose() -> Backend:
     choice = _default_choice()
     try:
         backend = _selectable(choice.name)
-    except BackendNotFoundError as error:  # the reader may not know where the name came from
-        raise BackendNotFoundError(f"{choice.reason}: {error}", backend=choice.name) from None
+    except BackendNotFoundError as error:
+        raise choice.not_found(error) from None
     with _lock:
         if _chosen is None:
             _chosen, _reason = backend, choice.reason

@@ -176,10 +176,16 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
     if sys.platform == "win32":
         tree = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         subprocess.run(tree, check=False, capture_output=True)  # noqa: S603
+        process.wait()
     else:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # no process is left in it
             os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+        # Not `wait`: it waits for ever for its lock, which Ctrl-C in `poll` may leave locked
+        # (between `acquire` and `try`; seen in Python 3.11).
+        if process.returncode is None:
+            with contextlib.suppress(ChildProcessError):  # another thread has waited
+                _, status = os.waitpid(process.pid, 0)
+                process.returncode = os.waitstatus_to_exitcode(status)
 
 
 def ask_for_traceback(process: subprocess.Popen[Any], wait_s: float = 2.0) -> None:

@@ -177,7 +177,7 @@ def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[An
         raise InvalidDataError(
             "a tensor needs rows of equal length, of numbers that its dtype"
             f"{f' ({dtype})' if dtype else ''} can hold: {error}"
-        ) from error
+        ) from None
 
 
 def _types_in(data: object) -> set[type]:

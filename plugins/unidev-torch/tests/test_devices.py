@@ -55,10 +55,10 @@ def test_cuda_on_a_machine_without_it_is_a_device_that_is_not_there(python: Pyth
         "    try:\n"
         "        unidev.as_device(spec)\n"
         "    except unidev.DeviceNotFoundError as error:\n"
-        "        print(str(error).split(':')[1][:18])\n"
+        "        print(str(error).partition(' is not available')[0])\n"
     )
-    expected = "1 is not available\n0 is not available\n0 is not available\n"
-    assert (done.stdout, done.stderr) == (expected, "")
+    means = "'cuda:1' means gpu:1: unidev's kinds of device are cpu and gpu. gpu:1"
+    assert (done.stdout, done.stderr) == (f"{means}\ngpu:0\ngpu:0\n", "")
 
 
 def test_a_native_device_without_an_index_is_torchs_current_one() -> None:

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from unidev.distributed.messages.channel import Link
     from unidev.worker_host.board import Mark
 
+MOST = 4096
+"""The most workers of a run, GPUs of each of them, and retries."""
+
 
 @dataclass
 class Membership:

@@ -42,7 +42,9 @@ def launcher_class(name: str | None, address: str | None) -> type[Launcher]:
     if not isinstance(name, str) or name not in found:
         raise _missing(name, found)
     if address is not None and not found[name].takes_address:
-        raise InvalidDataError(f"the launcher {name!r} takes no address: leave launcher out.")
+        raise InvalidDataError(
+            f"the launcher {name!r} takes no address: leave out launcher=… or address=…."
+        )
     load = found[name].load
     where = f"`load` of launcher {name!r}"
     cls = import_named(load, where) if isinstance(load, str) else load()
@@ -69,7 +71,7 @@ def _missing(name: object, found: Mapping[str, LauncherSpec]) -> Exception:
             )
     if isinstance(name, str) and name in OUR_LAUNCHERS:
         return UnsupportedOperation(
-            f'unidev.run(launcher="{name}")',
+            f"the launcher {name!r}",
             f"unidev-{name} is not installed. In unidev's repository, run: {install_command(name)}",
         )
     return InvalidDataError(

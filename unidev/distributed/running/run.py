@@ -17,11 +17,17 @@ from unidev.distributed.launchers.finding import launcher_class
 from unidev.distributed.launchers.gpus import gpus_of_each
 from unidev.distributed.messages.pickling import packed_call, preparation
 from unidev.distributed.running.supervisor import Supervisor
-from unidev.errors import InvalidDataError, RunError, UnsupportedOperation, WorkerFailedError
+from unidev.errors import (
+    BackendNotFoundError,
+    InvalidDataError,
+    RunError,
+    UnsupportedOperation,
+    WorkerFailedError,
+)
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
 from unidev.registry.selection import backend_choice
-from unidev.registry.simulation import simulated_count
+from unidev.registry.simulation import simulated_gpus
 from unidev.support.arguments import checked_path, non_negative_integer, real_number
 from unidev.support.printing import say
 from unidev.support.wording import shown
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupSetting
     from unidev.contract.launcher import Launcher
 
-MOST = 4096
 _PROGRAM = "from unidev.distributed.workers.worker import main; main()"
 _LEEWAY_S = 60.0
 """How much longer engines wait than the user's timeout: the supervisor is to end the run, which
@@ -114,7 +119,7 @@ def run(  # noqa: PLR0913  each is an option of its own
     call = packed_call(function, args)
     cls = launcher_class(launcher, address)
     order = {
-        "size": size, "backend": backend or backend_choice().name, "timeout_s": timeout_s,
+        "size": size, "backend": _existing(backend), "timeout_s": timeout_s,
         "checkpoints": _folder(checkpoints),
     }  # fmt: skip
     for attempt in range(attempts):
@@ -133,6 +138,17 @@ def run(  # noqa: PLR0913  each is an option of its own
         finally:
             workers_of.end()
     raise AssertionError
+
+
+def _existing(backend: str | None) -> str:
+    """The name of the workers' backend, before GPUs are counted by it."""
+    if backend:
+        return backend_spec(backend).name
+    choice = backend_choice()
+    try:
+        return backend_spec(choice.name).name
+    except BackendNotFoundError as error:
+        raise choice.not_found(error) from None
 
 
 def _unpacked(result: bytes, rank: int) -> Any:
@@ -185,7 +201,7 @@ def _start(
     """Start the workers, each with its ``Membership``."""
     backend = order["backend"]
     gpus = gpus_of_each(launcher, wanted_gpus, backend)
-    launcher.place(0 if simulated_count() else gpus)
+    launcher.place(gpus if simulated_gpus() is None else 0)
     # A launcher may start them on machines where these are not set.
     ours = {name: value for name, value in os.environ.items() if name.startswith("UNIDEV_")}
     setting = group_setting(backend_spec(backend))
@@ -209,6 +225,8 @@ def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:
     if checkpoints is None:
         return None
     folder = Path(checked_path(checkpoints)).absolute()
+    if folder.is_file():
+        raise InvalidDataError(f"checkpoints must be a folder, and {str(folder)!r} is a file.")
     folder.mkdir(parents=True, exist_ok=True)
     return str(folder)
 
@@ -239,10 +257,10 @@ def _arranged(
 
 
 def _integer(value: object, name: str, least: int) -> int:
-    number = non_negative_integer(value, MOST)
+    number = non_negative_integer(value, membership.MOST)
     if number is None or number < least:
         raise InvalidDataError(
-            f"{name} must be an integer from {least} to {MOST}, not {shown(value)}."
+            f"{name} must be an integer from {least} to {membership.MOST}, not {shown(value)}."
         )
     return number
 

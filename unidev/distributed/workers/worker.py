@@ -126,6 +126,8 @@ def _flush() -> None:
 def _described(error: BaseException) -> dict[str, Any]:
     """An error for the parent, as text: its class may be unknown there, its objects not travel."""
     lines = "".join(traceback.format_exception(type(error), error, _of_the_call(error)))
+    if isinstance(error, SystemExit) and type(error.code) is str:
+        lines = ""  # the message is the program's own, and Python prints nothing else
     return {
         "what": _what(error)[:_LONGEST].rstrip(": "),
         "traceback": lines[-_LONGEST:],

@@ -157,7 +157,7 @@ class RayLauncher(Launcher):
 def _check_installed() -> None:
     if find_spec("ray") is None:
         raise UnsupportedOperation(
-            'unidev.run(launcher="ray")',
+            "the launcher 'ray'",
             "ray is not installed. In unidev's repository, run: pip install . "
             "'./plugins/unidev-ray[framework]'",
         )
