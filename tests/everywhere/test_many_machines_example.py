@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from running_examples import EXAMPLES, HERE, run_example
+from running_examples import EXAMPLES, HERE, ONE, run_example
 
 FIRST_LOSS = pytest.approx(0.80, abs=0.02)
 """As of ``multi_gpu.py``."""
@@ -29,7 +29,7 @@ def test_several_processes_learn_what_several_devices_do(backend, tmp_path):
     assert found["accuracies"][0] > 0.7
 
 
-@pytest.mark.parametrize("backend", [name for name in HERE if name != "numpy"])
+@pytest.mark.parametrize("backend", ONE)
 def test_the_same_program_runs_under_launch(backend, tmp_path):
     words = ["launch", "--workers", "2", str(EXAMPLES / "many_machines.py"), "--epochs", "1"]
     done = subprocess.run(
