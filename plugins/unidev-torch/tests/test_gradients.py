@@ -10,7 +10,6 @@ from torch import nn
 
 import unidev
 
-DEVICES = ("cpu", "gpu:1")
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
