@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 FRAMEWORKS = [name for name in HERE if name != "numpy"]
+ONE = [name for name in FRAMEWORKS if name == "torch"]
+"""For what a program does itself, the same on each framework: options, files, Ctrl-C, times."""
 
 
 def environment(backend: str = "", count: int = 0) -> dict[str, str]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 LIMIT_S = 840.0
-"""A little less than each test has: the whole suite, in turns with a dozen processes, takes long."""
+"""A little less than each test has: the whole suite takes long beside a dozen busy processes."""
 IMPORTED_LATER = ("paddle",)
 """Paddle looks for simulated devices while it is imported, so each program imports it by itself."""
 EXAMPLES = (

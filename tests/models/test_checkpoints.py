@@ -14,11 +14,6 @@ from checkpoint_samples import problems_of, sample, values
 import unidev
 from unidev import nn
 
-DTYPES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64",
-)  # fmt: skip
-
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -37,18 +32,6 @@ def test_what_was_saved_is_what_is_loaded_into_the_same_arrays(file: Path) -> No
     assert loaded["encoder"][0] is weight
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3), (1001, 1051)])
-def test_every_dtype_and_shape_comes_back_to_the_bit(file: Path, dtype: str, shape) -> None:
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    content = np.random.default_rng(0).integers(0, 2, size, np.uint8)
-    x = content.view(dtype).reshape(shape)
-    y = np.zeros(shape, dtype)
-    unidev.save_parameters({"x": x, "odd": np.zeros(3, "int8")}, file)
-    unidev.load_parameters({"x": y, "odd": np.zeros(3, "int8")}, file)
-    assert y.tobytes() == x.tobytes()
-
-
 def test_bfloat16_is_held_as_its_bits_and_stored_as_what_it_is(file: Path, monkeypatch) -> None:
     names = lambda dtype, _: "bfloat16" if dtype == np.uint16 else str(dtype)  # noqa: E731
     x, y = np.arange(6, dtype="uint16").reshape(2, 3), np.zeros((2, 3), "uint16")
@@ -62,14 +45,6 @@ def test_bfloat16_is_held_as_its_bits_and_stored_as_what_it_is(file: Path, monke
     assert problems_of({"x": y}, file) == [
         "x: bfloat16 (2, 3) in the file, uint16 (2, 3) in the model"
     ]
-
-
-def test_nan_payloads_minus_zero_and_subnormals_are_kept(file: Path) -> None:
-    x = np.array([0x7FC00123, 0x80000000, 1, 0xFF800000], "uint32").view("float32")
-    y = np.zeros(4, "float32")
-    unidev.save_parameters({"x": x}, file)
-    unidev.load_parameters({"x": y}, file)
-    assert y.tobytes() == x.tobytes()
 
 
 def test_any_program_that_reads_safetensors_reads_it(file: Path) -> None:

@@ -55,7 +55,7 @@ def a_copy_is_a_new_name_for_the_buffer(backend: Any) -> None:
     _copied_by(backend, copied)
 
 
-@jax_mutant("copy.float64_and_int64_not_narrowed", "copy.dtype_kept")
+@jax_mutant("copy.float64_and_int64_not_narrowed", "copy.values_bit_exact")
 def sixty_four_bits_are_lost_in_copies(backend: Any) -> None:
     """The values go through the host, and come back where JAX's 64 bits are not enabled."""
     import warnings

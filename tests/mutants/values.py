@@ -54,7 +54,7 @@ def subnormals_flushed(backend: Any) -> None:
     _change_copies(backend, flush)
 
 
-@mutant("copy.float64_and_int64_not_narrowed", "copy.dtype_kept")
+@mutant("copy.float64_and_int64_not_narrowed", "copy.values_bit_exact")
 def float64_narrowed(backend: Any) -> None:
     """float64 becomes float32: MPS, which has none, and JAX without ``jax_enable_x64``."""
     import numpy as np
@@ -75,7 +75,7 @@ def int64_values_narrowed(backend: Any) -> None:
     _change_copies(backend, through_int32)
 
 
-@mutant("copy.dtype_kept")
+@mutant("copy.values_bit_exact")
 def float16_becomes_float32(backend: Any) -> None:
     """Small floats are widened: devices whose kernels have no half precision."""
     import numpy as np

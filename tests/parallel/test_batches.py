@@ -1,8 +1,7 @@
-"""``split_batch`` and ``gather``: sizes, containers, memory, and what they refuse."""
+"""``split_batch`` and ``gather``: the sizes of shards, and what they refuse."""
 
 from __future__ import annotations
 
-import collections
 from typing import Any
 
 import numpy as np
@@ -10,13 +9,6 @@ import pytest
 
 import unidev
 from unidev.parallel.batches import shares
-
-Pair = collections.namedtuple("Pair", "x y")
-
-
-def batch_of(rows: int, device: unidev.Device) -> dict[str, Any]:
-    x = unidev.array(np.arange(rows * 2, dtype=np.float32).reshape(rows, 2), device=device)
-    return {"pair": Pair(x, unidev.arange(rows, device="cpu")), "again": x, "name": "first"}
 
 
 @pytest.mark.parametrize(
@@ -32,33 +24,6 @@ def batch_of(rows: int, device: unidev.Device) -> dict[str, Any]:
 )
 def test_shares(rows: int, count: int, weights: list[float] | None, expected: list[int]) -> None:
     assert shares(rows, count, weights) == expected
-
-
-def test_a_batch_is_split_and_gathered(gpus: list[unidev.Device]) -> None:
-    batch = batch_of(7, gpus[0])
-    shards = unidev.split_batch(batch, gpus[:3])
-    assert [shard["pair"].x.shape for shard in shards] == [(3, 2), (2, 2), (2, 2)]
-    for shard, device in zip(shards, gpus, strict=False):
-        assert isinstance(shard["pair"], Pair)
-        assert shard["name"] == "first"
-        assert shard["again"] is shard["pair"].x
-        assert unidev.device_of(shard) is device
-    xs = [batch["again"], *(shard["again"] for shard in shards)]
-    assert not any(unidev.shares_memory(a, b) for a in xs for b in xs if a is not b)
-    whole = unidev.gather(shards, gpus[3])
-    assert unidev.device_of(whole) is gpus[3]
-    assert whole["again"] is whole["pair"].x
-    np.testing.assert_array_equal(unidev.to_numpy(whole["again"]), unidev.to_numpy(xs[0]))
-    np.testing.assert_array_equal(unidev.to_numpy(whole["pair"].y), np.arange(7))
-
-
-def test_shards_on_one_device_share_no_memory(gpus: list[unidev.Device]) -> None:
-    x = unidev.arange(4, device=gpus[0])
-    a, b = unidev.split_batch(x, [gpus[0], "gpu:0"])
-    (alone,) = unidev.split_batch(x, [gpus[0]])
-    whole = unidev.gather([alone], gpus[0])
-    xs = [x, a, b, alone, whole]
-    assert not any(unidev.shares_memory(p, q) for p in xs for q in xs if p is not q)
 
 
 def refused_batches() -> list[Any]:

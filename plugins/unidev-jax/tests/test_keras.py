@@ -9,7 +9,6 @@ import keras
 import numpy as np
 import pytest
 from keras import layers
-from optimizer_checks import check_continued
 
 import unidev
 
@@ -48,21 +47,6 @@ def where(variables: Any) -> set[tuple[str, bool]]:
 
 def on(device: str) -> Any:
     return unidev.copy_to((jax.numpy.asarray(X), jax.numpy.asarray(Y)), device)
-
-
-def test_what_compile_has_made_moves_along_and_fit_goes_on() -> None:
-    stayed, moved = made(), made()
-    for net in (stayed, moved):
-        net.compile(keras.optimizers.Adam(0.1), "mse", metrics=["mae"])
-        net.fit(X, Y, batch_size=3, shuffle=False, verbose=0)
-    assert unidev.place(moved, "gpu:1") is moved
-    found = [*moved.variables, *moved.optimizer.variables, *moved.metrics_variables]
-    assert where(found) == {("gpu:1", True)}
-    for net in (stayed, moved):
-        net.fit(X, Y, batch_size=3, shuffle=False, verbose=0)
-    assert where(found) == {("gpu:1", True)}
-    for one, other in zip(stayed.variables, moved.variables, strict=True):
-        np.testing.assert_array_equal(one.value, other.value)
 
 
 def test_a_loss_is_differentiated_as_by_stateless_call_and_what_it_assigns_arrives() -> None:
@@ -154,14 +138,6 @@ def test_names_are_those_of_keras_on_tensorflow_without_generators(tmp_path: Pat
     unidev.load_parameters(other, tmp_path / "net.safetensors")
     assert where(other.weights) == {("gpu:3", True)}
     np.testing.assert_array_equal(other(on("gpu:3")[0]), net(X))
-
-
-def test_an_optimizer_that_goes_on_gives_the_bits_of_an_undisturbed_one(tmp_path: Path) -> None:
-    def step(net: Any, optimizer: Any, number: int) -> None:
-        loss = unidev.value_and_grad(lambda net: ((net(X) - number) ** 2).mean())
-        optimizer.apply(loss(net)[1].values(), net.trainable_variables)
-
-    check_continued(lambda: (made(), keras.optimizers.Adam(0.1)), step, tmp_path)
 
 
 def test_what_cannot_be_placed_is_refused_with_the_reason() -> None:

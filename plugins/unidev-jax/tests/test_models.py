@@ -9,35 +9,24 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx, struct
-from flax_models import Net, X, adam, devices_in, is_trained, loss_of
+from flax_models import Net, X, adam, devices_in, loss_of
 
 import unidev
 from unidev import nn
 
-DEVICES = ("gpu:1", "gpu:2", "cpu", "gpu:0")
+
+def bits(x: Any) -> bytes:
+    is_key = jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
+    return np.asarray(jax.random.key_data(x) if is_key else x).tobytes()
 
 
-def step(net: Any, optimizer: Any, x: Any) -> None:
-    gradients = nnx.grad(loss_of, argnums=nnx.DiffState(0, is_trained))(net, x)
-    optimizer.update(net, gradients)
-
-
-def test_training_after_each_move_goes_on_as_if_nothing_had_moved() -> None:
-    stayed, moved = Net(), Net()
-    optimizers = adam(stayed), adam(moved)
-    for device in DEVICES:
-        assert unidev.place(moved, device, optimizer=optimizers[1]) == (moved, optimizers[1])
-        native = str(unidev.as_device(device).native)
-        assert devices_in(moved) == devices_in(optimizers[1]) == {native}
-        step(stayed, optimizers[0], X)
-        step(moved, optimizers[1], unidev.as_in_device(X, device))
-    mine, other = (jax.tree.leaves(nnx.state(net)) for net in (stayed, moved))
-    assert all(
-        np.array_equal(jax.random.key_data(a), jax.random.key_data(b))
-        if jnp.issubdtype(a.dtype, jax.dtypes.prng_key)
-        else np.array_equal(a, b)
-        for a, b in zip(mine, other, strict=True)
-    )
+def test_random_keys_and_an_optimizers_arrays_arrive_as_they_were() -> None:
+    net = Net()
+    optimizer = adam(net)
+    before = [bits(x) for x in jax.tree.leaves(nnx.state(net))]
+    assert unidev.place(net, "gpu:1", optimizer=optimizer) == (net, optimizer)
+    assert devices_in(net) == devices_in(optimizer) == {str(unidev.gpu(1).native)}
+    assert [bits(x) for x in jax.tree.leaves(nnx.state(net))] == before
 
 
 def test_tied_and_shared_parts_and_their_names_stay() -> None:

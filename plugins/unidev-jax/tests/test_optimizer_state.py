@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OPTIMIZERS = {
-    "adam": lambda: optax.adam(0.1),
     "momentum": lambda: optax.sgd(0.1, momentum=0.9),
     "schedule": lambda: optax.adamw(optax.exponential_decay(0.1, 2, 0.5)),
     "hyperparameters": lambda: optax.inject_hyperparams(optax.adam)(learning_rate=0.1),
@@ -41,7 +40,7 @@ def test_one_that_goes_on_gives_the_bits_of_an_undisturbed_one(name: str, tmp_pa
 
 
 def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
-    net, optimizer = made("adam")
+    net, optimizer = made("hyperparameters")
     step(net, optimizer, 1)
     check_foreign_refused(net, optimizer, made("momentum")[1], "Optimizer.99")
 

@@ -62,36 +62,6 @@ def variables() -> Any:
     return Net().init(jax.random.key(0), jnp.ones((3, 4)))
 
 
-def loss_of(params: Any, statistics: Any, x: Any) -> Any:
-    given = {"params": params, "batch_stats": statistics}
-    y, _ = Net().apply(given, x, mutable=["batch_stats"])
-    return ((y - 1) ** 2).mean()
-
-
-def test_linens_parameters_are_placed_and_trained_by_optax_as_without_unidev() -> None:
-    optimizer = optax.adam(1e-2)
-    params, statistics = variables()["params"], variables()["batch_stats"]
-    state = optimizer.init(params)
-    placed, moved = unidev.place(params, GPU, optimizer=state)
-    assert (where(placed), where(moved), where(params), where(state)) == (
-        "gpu:1", "gpu:1", "cpu:0", "cpu:0",
-    )  # fmt: skip
-    assert type(moved[0]) is type(state[0])
-    there = unidev.place(statistics, GPU)
-    x = unidev.array(np.arange(12, dtype="float32").reshape(3, 4), device=GPU)
-    by_hand, own_state = jax.device_put((placed, moved), GPU.native)
-    for _ in range(3):
-        loss, gradients = unidev.value_and_grad(loss_of)(placed, there, x)
-        updates, moved = optimizer.update(gradients, moved, placed)
-        placed = optax.apply_updates(placed, updates)
-        expected, gradients = jax.value_and_grad(loss_of)(by_hand, there, x)
-        updates, own_state = optimizer.update(gradients, own_state, by_hand)
-        by_hand = optax.apply_updates(by_hand, updates)
-        assert bits(loss) == bits(expected)
-    assert bits((placed, moved)) == bits((by_hand, own_state))
-    assert where((placed, moved)) == "gpu:1"
-
-
 def test_parameters_are_named_by_their_keys() -> None:
     assert list(unidev.parameters(variables()["params"])) == [
         "BatchNorm_0.bias", "BatchNorm_0.scale", "Dense_0.bias", "Dense_0.kernel",

@@ -96,12 +96,6 @@ def test_what_the_loss_does_not_reach_has_zeros_and_nothing_reached_is_an_error(
         unidev.value_and_grad(lambda x: squares(other))(xs[1])
 
 
-def test_gradients_share_no_memory_with_each_other():
-    xs = [mx.np.ones(3), mx.np.ones(3)]
-    _, (a, b) = unidev.value_and_grad(lambda xs: (xs[0] + xs[1]).sum())(xs)
-    assert not unidev.shares_memory(a, b)
-
-
 def test_gradients_work_in_any_thread_and_leave_its_flags():
     found = []
 

@@ -91,14 +91,6 @@ def test_a_net_moves_with_all_that_hangs_on_it_and_computes_the_same_bits(legacy
     assert str(unidev.device_of(net)) == "gpu:1"
 
 
-def test_a_net_that_is_there_is_not_touched():
-    net = make_net()
-    unidev.place(net, "gpu:0")
-    handles = [x.handle.value for x in arrays_of(net)]
-    unidev.place(net, "gpu:0")
-    assert [x.handle.value for x in arrays_of(net)] == handles
-
-
 def test_parameters_have_gluons_structural_names_and_buffers_are_none():
     net = make_net()
     assert list(unidev.parameters(net)) == [
@@ -271,11 +263,3 @@ def test_reading_takes_no_copy_and_writing_reaches_a_gpu():
     assert models.read(half).tolist() == [0x3F80, 0x3F80]
     models.write(half, np.array([0x4000, 0x3F80], "uint16"))
     assert half.astype("float32").asnumpy().tolist() == [2, 1]
-
-
-def test_saved_on_one_device_a_net_is_loaded_on_another(tmp_path):
-    net, other = make_net(), make_net()
-    train(net, make_trainer(net), mx.cpu())
-    unidev.save_parameters(unidev.place(net, "gpu:1"), tmp_path / "net.safetensors")
-    unidev.load_parameters(other, tmp_path / "net.safetensors", device="gpu:0")
-    assert output(other, mx.cpu(1)) == output(net, GPU1)

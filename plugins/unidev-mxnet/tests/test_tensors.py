@@ -69,25 +69,6 @@ def test_an_array_in_onednns_layout_is_copied_as_its_values():
     assert z.asnumpy().tobytes() == y.asnumpy().tobytes()
 
 
-@pytest.mark.parametrize("size", [5, 2**18 + 5])
-@pytest.mark.parametrize(
-    ("dtype", "bits"),
-    [
-        ("float16", [0x7E01, 0xFC01, 0x7C01, 0x8000, 1]),
-        ("float32", [0x7FC01234, 0xFFC00001, 0x7F800001, 0x80000000, 1]),
-        ("float64", [0x7FF8000000001234, 0xFFF0000000000001, 0x7FF0000000000001, 1 << 63, 1]),
-        ("int64", [2**63 - 1, 2**63, 2**53 + 1, 0, 1]),
-    ],
-)
-def test_bits_survive(dtype, bits, size):
-    unsigned = np.resize(np.array(bits, f"uint{np.dtype(dtype).itemsize * 8}"), size)
-    x = unidev.array(unsigned.view(dtype))
-    for target in ("cpu", "gpu:0"):
-        y = unidev.copy_to(x, unidev.as_device(target))
-        assert y.dtype == dtype
-        assert unidev.to_numpy(y).tobytes() == unsigned.tobytes()
-
-
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [

@@ -9,7 +9,7 @@ from plugin_suite import check_conforms
 
 
 @pytest.mark.parametrize(
-    ("profile", "count"), [*product(["tensor", "train"], [0, 1, 4]), ("multi", 3), ("interop", 2)]
+    ("profile", "count"), [*product(["tensor", "train"], [0, 4]), ("multi", 3), ("interop", 2)]
 )
 def test_the_backend_conforms(profile, count, tmp_path):
     check_conforms("paddle", profile, count, tmp_path)

@@ -32,12 +32,13 @@ MODELS = {
     "whole graph": lambda: paddle.jit.to_static(made(), full_graph=True),
     "decorated": Compiled,
 }
+COMPILED = [name for name in MODELS if name != "layers"]
 
 
 @pytest.mark.parametrize(
     ("name", "loss_of"),
     # Paddle itself cannot call a layer that to_static wraps in a loss that it wraps too.
-    [*((name, squares) for name in MODELS), ("layers", paddle.jit.to_static(squares))],
+    [*((name, squares) for name in COMPILED), ("layers", paddle.jit.to_static(squares))],
 )
 def test_each_kind_of_layer_trains_as_on_one_device(name, loss_of):
     x, y = batch()
@@ -71,15 +72,6 @@ def test_paddles_own_adam_takes_the_steps_and_set_value_is_seen():
     check_like(net, models[1])
     np.testing.assert_allclose(unidev.to_numpy(net(x)), unidev.to_numpy(models[1](x)), atol=1e-5)
     assert arrays(net)[1].tolist() == list(range(8))
-
-
-def test_running_statistics_are_the_mean_by_rows():
-    net = unidev.DataParallel(paddle.nn.BatchNorm1D(4, momentum=0.5), THREE[:2])
-    x, _ = batch(5)
-    unidev.value_and_grad(lambda model, x: (model(x) ** 2).mean())(net, x)
-    means = [share.mean(0) for share in np.split(unidev.to_numpy(x), [3])]
-    found = unidev.to_numpy(net.model._mean)
-    np.testing.assert_allclose(found, 0.5 * (3 * means[0] + 2 * means[1]) / 5, atol=1e-6)
 
 
 def test_a_copy_of_what_to_static_wraps_would_be_wrong_and_is_refused():

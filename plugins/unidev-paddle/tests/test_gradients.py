@@ -24,25 +24,6 @@ def test_gradients_are_recorded_inside_no_grad():
     assert slope.numpy().tolist() == [2, 2, 2]
 
 
-def test_no_grad_is_of_its_thread():
-    found = []
-    with unidev.no_grad():
-        thread = threading.Thread(target=lambda: found.append(paddle.is_grad_enabled()))
-        thread.start()
-        thread.join()
-        x = unidev.ones(2)
-        x.stop_gradient = False
-        assert (x * 2).stop_gradient
-    assert found == [True]
-
-
-def test_a_plain_tensor_is_not_changed_by_being_differentiated():
-    x = unidev.ones(3)
-    unidev.value_and_grad(squares)(x)
-    assert x.stop_gradient
-    assert x.grad is None
-
-
 def test_a_tensor_inside_a_graph_gets_a_gradient_and_passes_none_on():
     x = unidev.ones(3)
     x.stop_gradient = False

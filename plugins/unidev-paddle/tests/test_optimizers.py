@@ -77,17 +77,6 @@ def test_an_optimizer_made_before_trains_as_if_nothing_had_moved(name):
     assert expected[-1] < expected[0]
 
 
-@pytest.mark.parametrize("name", ["Momentum", "Adam"])
-def test_its_state_moves_along(name):
-    model = network()
-    optimizer = OPTIMIZERS[name](model.parameters())
-    step(model, optimizer)
-    tensors = state(optimizer)
-    unidev.place(model, GPU, optimizer=optimizer)
-    assert all(x is old for x, old in zip(state(optimizer), tensors, strict=True))
-    assert {unidev.device_of(x) for x in tensors} == {GPU}
-
-
 def test_a_model_that_is_there_still_takes_the_state_along():
     model = network()
     optimizer = OPTIMIZERS["Momentum"](model.parameters())

@@ -40,6 +40,12 @@ def way(request, monkeypatch):
         without_shortcut(monkeypatch)
 
 
+@pytest.fixture
+def _public(monkeypatch):
+    """The suite takes the shortcut."""
+    without_shortcut(monkeypatch)
+
+
 def test_the_shortcut_is_taken_on_this_tensorflow():
     x = tf.ones((2, 3))
     made = shortcut.eager_copy(x, full_name(2), shortcut.CPU_NUMBERS)
@@ -80,14 +86,16 @@ def test_a_copy_leaves_the_scope_and_soft_placement_as_they_were(way):
     assert tf.config.get_soft_device_placement() == soft
 
 
-def test_special_bits_are_kept(way):
+@pytest.mark.usefixtures("_public")
+def test_special_bits_are_kept():
     bits = np.array([0x7FC00001, 0xFFC12345, 0x7F800001, 0x80000000, 1, 0x007FFFFF], "uint32")
     x = tf.constant(bits.view("float32"))
     assert raw(unidev.copy_to(x, "gpu:0")) == bits.tobytes()
 
 
+@pytest.mark.usefixtures("_public")
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (1000, 1000)])
-def test_every_shape_is_kept(way, shape):
+def test_every_shape_is_kept(shape):
     x = tf.fill(shape, 2.5)
     copied = unidev.copy_to(x, "cpu")
     assert copied.shape == x.shape
@@ -96,8 +104,9 @@ def test_every_shape_is_kept(way, shape):
     assert 0 in shape or address(copied) != address(x)
 
 
+@pytest.mark.usefixtures("_public")
 @pytest.mark.parametrize("name", sorted(unidev.active_backend().dtypes))
-def test_every_named_dtype_is_kept(way, name):
+def test_every_named_dtype_is_kept(name):
     x = tf.cast(tf.constant([0, 1, 1]), name)
     copied = unidev.copy_to(x, "gpu:2")
     assert copied.dtype == x.dtype

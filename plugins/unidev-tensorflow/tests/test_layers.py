@@ -86,10 +86,10 @@ def test_new_layers_land_in_the_scope_of_a_device():
 
 def test_a_compiled_net_fits_evaluates_and_predicts_the_same_on_every_device():
     stayed = compiled(make_net())
-    expected = [fit(stayed) for _ in range(3)]
+    expected = [fit(stayed) for _ in range(2)]
     moved = compiled(make_net())
     found = []
-    for device in ("gpu:1", "cpu", "gpu:2"):
+    for device in ("gpu:1", "gpu:2"):
         found.append(fit(moved))
         unidev.place(moved, device)
         assert {str(unidev.device_of(x)) for x in moved.optimizer.variables} == {str(

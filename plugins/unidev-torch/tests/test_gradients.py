@@ -10,7 +10,6 @@ from torch import nn
 
 import unidev
 
-DEVICES = ("cpu", "gpu:1")
 X = torch.linspace(-1, 1, 12).reshape(3, 4)
 
 
@@ -22,26 +21,6 @@ def native(device: str) -> torch.device:
 def squares(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
     found: torch.Tensor = model(x).square().mean()
     return found
-
-
-@pytest.mark.parametrize("device", DEVICES)
-def test_gradients_and_a_step_are_those_of_torch_itself(device: str) -> None:
-    torch.manual_seed(0)
-    model, other = nn.Linear(4, 2), nn.Linear(4, 2)
-    other.load_state_dict(model.state_dict())
-    unidev.place(model, device)
-    for _ in range(3):
-        loss, gradients = unidev.value_and_grad(squares)(model, X.to(native(device)))
-        unidev.sgd(model, gradients, lr=0.1)
-        expected = squares(other, X)
-        wanted = torch.autograd.grad(expected, list(other.parameters()))
-        with torch.no_grad():
-            for x, slope in zip(other.parameters(), wanted, strict=True):
-                x.sub_(0.1 * slope)
-        assert loss.item() == expected.item()
-        assert [x.tolist() for x in gradients.values()] == [x.tolist() for x in wanted]
-        assert {x.device for x in gradients.values()} == {native(device)}
-    assert model.weight.tolist() == other.weight.tolist()
 
 
 @pytest.mark.parametrize("scope", [torch.no_grad, torch.inference_mode])

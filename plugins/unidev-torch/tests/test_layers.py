@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,9 +11,6 @@ import torch
 from torch import nn
 
 import unidev
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def lenet() -> nn.Module:
@@ -74,16 +70,6 @@ def test_weights_are_no_views_of_what_they_were_made_of() -> None:
     assert layer.weight.tolist() == [[1.0] * 3] * 2
 
 
-def test_a_net_computes_the_same_where_it_is_placed() -> None:
-    model = unidev.nn.eval_mode(lenet())
-    expected = model(IMAGES)
-    assert expected.shape == (2, 3)
-    with unidev.gpu(1):
-        other = unidev.nn.eval_mode(lenet())
-    assert other[0].weight.device == torch.device("sim:1")
-    torch.testing.assert_close(other(IMAGES.to("sim:1")).cpu(), expected)
-
-
 def test_batch_norm_is_torchs_for_both_numbers_of_axes() -> None:
     ours = unidev.nn.batch_norm(4, momentum=0.8, epsilon=1e-3)
     for own, x in (
@@ -131,54 +117,6 @@ def test_modes_reach_every_layer() -> None:
     assert not any(layer.training for layer in model.modules())
     unidev.nn.train_mode(model)
     assert all(layer.training for layer in model.modules())
-
-
-@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
-def test_functions_are_torchs_and_stay_on_the_device(device: str) -> None:
-    native = unidev.as_device(device).native
-    functional, own = unidev.nn.functional, nn.functional
-    x, w = torch.randn(2, 3, 6, 5), torch.randn(4, 3, 3, 2)
-    logits, labels = torch.randn(5, 3), torch.tensor([0, 2, 1, 1, 0])
-    there = [t.to(native) for t in (x, w, logits, labels)]
-    found = [
-        functional.conv2d(there[0], there[1], stride=(2, 1), padding=(1, 0)),
-        functional.avg_pool2d(there[0], (2, 1)),
-        functional.linear(there[2], there[2]),
-        functional.softmax_cross_entropy(there[2], there[3]),
-        functional.mean_squared_error(there[2], there[2] * 2),
-        functional.relu(there[2]),
-        functional.tanh(there[2]),
-    ]
-    expected = [
-        own.conv2d(x, w, None, (2, 1), (1, 0)),
-        own.avg_pool2d(x, (2, 1)),
-        logits @ logits.T,
-        own.cross_entropy(logits, labels),
-        own.mse_loss(logits, logits * 2),
-        logits.relu(),
-        logits.tanh(),
-    ]
-    for a, b in zip(found, expected, strict=True):
-        assert a.device == native
-        torch.testing.assert_close(a.cpu(), b)
-
-
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64", "bool", "int64", "float64"])
-@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
-def test_a_checkpoint_keeps_every_dtype_to_the_bit(dtype: str, device: str, tmp_path: Path) -> None:
-    def model_of(values: torch.Tensor) -> nn.Module:
-        model = nn.Module()
-        model.register_buffer("x", values.to(getattr(torch, dtype)))
-        model.register_buffer("transposed", model.x.t())
-        return model
-
-    model = unidev.place(model_of(torch.linspace(-3, 3, 6).reshape(2, 3)), device)
-    other = unidev.place(model_of(torch.zeros(2, 3)), device)
-    models = unidev.active_backend().models
-    for name, stored in models.stored(model).items():
-        target = models.stored(other)[name].tensor
-        models.write(target, models.read(stored.tensor))
-        assert torch.equal(target, stored.tensor)
 
 
 def test_values_that_are_read_only_strided_or_of_no_axes_are_written() -> None:

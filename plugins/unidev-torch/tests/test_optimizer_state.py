@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from optimizer_checks import check_continued
 
 import unidev
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 OPTIMIZERS: dict[str, Callable[[Any], torch.optim.Optimizer]] = {
     "Adam": lambda xs: torch.optim.Adam(xs, lr=0.1, amsgrad=True),
@@ -41,32 +43,9 @@ def step(net: torch.nn.Module, optimizer: torch.optim.Optimizer, number: int) ->
     optimizer.param_groups[0]["lr"] *= 0.9  # a schedule
 
 
-@pytest.mark.parametrize("device", ["cpu", "sim:1"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_one_that_goes_on_from_its_state_gives_the_bits_of_an_undisturbed_one(
-    name: str, device: str
-) -> None:
-    models = unidev.active_backend().models
-    net, optimizer = made(name, device)
-    for number in range(3):
-        step(net, optimizer, number)
-    state = models.optimizer_state(optimizer)
-    kept = {key: values.copy() for key, values in state.items()}
-    weights = {key: x.detach().clone() for key, x in net.state_dict().items()}
-    for number in range(3, 6):
-        step(net, optimizer, number)
-    assert all(np.array_equal(kept[key], values) for key, values in state.items())  # no view
-    assert all(type(values) is np.ndarray for values in state.values())
-
-    other, again = made(name, device)
-    if device == "cpu":  # one that has made steps, too
-        step(other, again, 7)
-    other.load_state_dict(weights)
-    models.load_optimizer_state(other, again, state)
-    for number in range(3, 6):
-        step(other, again, number)
-    for a, b in zip(net.parameters(), other.parameters(), strict=True):
-        assert torch.equal(a, b)
+def test_one_that_goes_on_gives_the_bits_of_an_undisturbed_one(name: str, tmp_path: Path) -> None:
+    check_continued(lambda: made(name, "sim:1"), step, tmp_path)
 
 
 def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:

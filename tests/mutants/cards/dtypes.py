@@ -28,8 +28,8 @@ def _take_float64_away(backend: Any) -> None:
 
 
 @cards_mutant(
-    "copy.values_bit_exact", "copy.disjoint_across_devices", "copy.dtype_kept",
-    "copy.float64_and_int64_not_narrowed", "create.on_each_device", "create.from_another_tensor",
+    "copy.values_bit_exact", "copy.disjoint_across_devices", "copy.float64_and_int64_not_narrowed",
+    "create.on_each_device", "create.from_another_tensor",
     "create.each_dtype_on_each_device", "errors.unsupported_dtype", "errors.dtypes_of_devices",
     "values.tensors_convert_as_lists_do",
     result="pass",
