@@ -17,7 +17,7 @@ from unidev.contract import GroupEngine
 from unidev_jax.arrays import value_of
 from unidev_jax.copying import wide
 from unidev_jax.framework import jax
-from unidev_jax.group.setting import NEVER_S, is_used, service_address
+from unidev_jax.group import NEVER_S, is_used, service_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

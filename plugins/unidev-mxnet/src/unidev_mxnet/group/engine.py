@@ -10,7 +10,7 @@ import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 
 from unidev.contract import GroupEngine
-from unidev_mxnet.group.setting import MOST_WORKERS
+from unidev_mxnet.group import MOST_WORKERS
 from unidev_mxnet.native_calls import numpy_shapes, reshaped
 
 if TYPE_CHECKING:
