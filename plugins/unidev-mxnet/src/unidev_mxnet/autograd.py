@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 _UNREACHABLE = re.compile(r"respect to the (\d+)-th variable because it is unreachable")
 _NOT_RECORDED = "not in a computational graph"

@@ -22,10 +22,8 @@ from unidev_jax.group import NEVER_S, is_used, service_address
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract import Device, Rendezvous
+    from unidev.contract import Array, Device, Rendezvous, Tensor
 
-    Tensor = Any
-    Array = np.ndarray[Any, Any]
 
 _jax: Any = import_module("jaxlib._jax")
 _xla_client: Any = import_module("jaxlib.xla_client")

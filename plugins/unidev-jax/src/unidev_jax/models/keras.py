@@ -8,6 +8,7 @@ import numpy as np
 
 from unidev.contract import Models, Stored, check_state, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
+from unidev_jax.arrays import host_copy
 from unidev_jax.models.keras_tree import keras, layers_in, walk
 from unidev_jax.variables import assign, in_stateless_scope, keras_optimizers, plain, raw
 
@@ -87,7 +88,7 @@ class KerasModels(Models):
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
         """Its variables by ``CLASS.POSITION``: steps, learning rate and moments."""
-        return {name: _array(raw(variable)) for name, variable in _named(optimizer).items()}
+        return {name: host_copy(raw(variable)) for name, variable in _named(optimizer).items()}
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
         """New arrays; an optimizer that has no moments yet is built, and put beside the model.
@@ -158,12 +159,6 @@ def _check_movable(variable: Any) -> None:
             "the model outside of the distribution",
             "https://keras.io/guides/distribution/",
         )
-
-
-def _array(x: Any) -> Array:
-    """New memory; bfloat16 as float32, which holds the same numbers."""
-    values = np.array(x)
-    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
 
 
 class _Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras's types are partial

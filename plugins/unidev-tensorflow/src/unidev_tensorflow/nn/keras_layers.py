@@ -34,7 +34,8 @@ from unidev_tensorflow.tensors import scope_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
     Shape = tuple[int | None, ...]
 
 registered = keras.saving.register_keras_serializable(package="unidev")

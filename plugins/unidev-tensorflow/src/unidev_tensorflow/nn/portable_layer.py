@@ -10,7 +10,7 @@ from unidev_tensorflow.tensors import scope_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Tensor = Any
+    from unidev.contract import Tensor
 
 
 class Weight(NamedTuple):
