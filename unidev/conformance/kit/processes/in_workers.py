@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 import unidev
 from unidev import nn
 from unidev.conformance.kit.processes import loops
-from unidev.conformance.kit.processes.loops import heard_by, loss_of, numbers_of
+from unidev.conformance.kit.processes.loops import heard_by, numbers_of, squared_error
 from unidev.distributed.exchange import checkpoints as writing
 from unidev.distributed.exchange import engines
 from unidev.models.checkpoints import verbs
@@ -246,7 +246,7 @@ def gradients() -> dict[str, Any]:
     ]
     net(batch[0])
     parallel = unidev.DataParallel(net)
-    of = unidev.value_and_grad(loss_of)
+    of = unidev.value_and_grad(squared_error)
     whole = numbers_of(*of(net, *batch))
     loss, found = of(parallel, *group.split_batch(batch))
     unidev.sgd(parallel, found, lr=0.1)

@@ -116,7 +116,7 @@ def accumulation() -> dict[str, dict[str, Any]]:
     unidev.place(net, group.device)
     rng = np.random.default_rng(5)
     batch = [_placed(rng.standard_normal((ROWS, size)).astype("float32")) for size in (4, _CLASSES)]
-    of = unidev.value_and_grad(loss_of)
+    of = unidev.value_and_grad(squared_error)
     whole = numbers_of(*of(net, *batch))
     parallel = unidev.DataParallel(net)
     own = group.split_batch(batch)
@@ -177,7 +177,7 @@ def synchronized_norms() -> dict[str, Any]:
     rng = np.random.default_rng(7)
     shifted = rng.standard_normal((ROWS, 4)) + 3 + np.arange(ROWS)[:, None]  # unlike in each share
     batch = [_placed(x.astype("float32")) for x in (shifted, rng.standard_normal((ROWS, _CLASSES)))]
-    of = unidev.value_and_grad(loss_of)
+    of = unidev.value_and_grad(squared_error)
     alone, net = _normed(), _normed()
     try:
         parallel = unidev.DataParallel(net, batch_norm="synchronized")
@@ -212,7 +212,7 @@ def _weights() -> list[float]:
     return [1.0 + 2 * number for number in range(unidev.group().rank + 1)]
 
 
-def loss_of(net: Any, x: Any, y: Any) -> Any:
+def squared_error(net: Any, x: Any, y: Any) -> Any:
     """The mean squared error of the net's outputs."""
     return nn.functional.mean_squared_error(net(x), y)
 
