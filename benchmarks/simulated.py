@@ -61,12 +61,19 @@ def step_on(device: Any) -> Any:
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(784, 256), nn.ReLU(), nn.Linear(256, 10)).to(device)
+    return step_of(net, device, 256)
+
+
+def step_of(net: Any, device: Any, rows: int) -> Any:
+    """One step of SGD of ``net`` on so many random digits."""
+    import torch
+
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    x, y = torch.randn(256, 784).to(device), torch.randint(0, 10, (256,)).to(device)
+    x, y = torch.randn(rows, 784).to(device), torch.randint(0, 10, (rows,)).to(device)
 
     def step() -> None:
         optimizer.zero_grad()
-        nn.functional.cross_entropy(net(x), y).backward()
+        torch.nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
 
     return step
@@ -119,16 +126,7 @@ def ddp_step(device: Any) -> Any:
 
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 256), nn.Linear(256, 10))
-    wrapped = nn.parallel.DistributedDataParallel(net.to(device))
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
-    x, y = torch.randn(64, 784).to(device), torch.randint(0, 10, (64,)).to(device)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        nn.functional.cross_entropy(wrapped(x), y).backward()
-        optimizer.step()
-
-    return step
+    return step_of(nn.parallel.DistributedDataParallel(net.to(device)), device, 64)
 
 
 def starts_of(name: str) -> Iterator[Row]:

@@ -22,10 +22,11 @@ import numpy as np
 from compiled_calls import ANSWERS, CALLS, DRAWN, GIVEN, prepare
 
 import unidev
+from unidev.cli.capability_table import columns_of, rendered
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Call = Callable[..., Any]
     Compiler = Callable[[Call], Call]
@@ -261,43 +262,18 @@ class Table:
     """The page's table: columns by the names of compilers, rows by label."""
 
     def __init__(self, text: str) -> None:
-        self.columns: dict[str, dict[str, Cell]] = {}
-        before, _, rest = text.partition(BEGIN)
-        table, _, after = rest.partition(END)
-        self._before, self._after = before, after
-        lines = table.strip().splitlines()
-        notes = dict(re.findall(r"^(\d+)\. (.*)$", table, re.MULTILINE))
-        rows = [line.strip("|").split("|") for line in lines if line.startswith("|")]
-        for position, head in enumerate(rows[0][1:] if rows else (), 1):
-            self.columns[head.strip()] = {
-                row[0].strip(): _parsed(row[position].strip(), notes) for row in rows[2:]
-            }
+        self._before, _, rest = text.partition(BEGIN)
+        table, _, self._after = rest.partition(END)
+        self.columns = {
+            head: {label: Cell(*cell) for label, cell in cells.items()}
+            for head, cells in columns_of(table).items()
+        }
 
     def text(self) -> str:
         """The page."""
-        notes: list[str] = []
         heads = sorted(self.columns, key=ORDER.index)
-        lines = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-        for label in CALLS:
-            cells = [_written(self.columns[head].get(label), notes) for head in heads]
-            lines.append(f"| {label} | {' | '.join(cells)} |")
-        lines += ["", *(f"{number}. {note}" for number, note in enumerate(notes, 1))]
-        return f"{self._before}{BEGIN}\n" + "\n".join(lines).rstrip() + f"\n{END}{self._after}"
-
-
-def _parsed(cell: str, notes: Mapping[str, str]) -> Cell:
-    match = re.fullmatch(r"(.*) \((\d+)\)", cell)
-    return Cell(cell) if match is None else Cell(match[1], notes[match[2]])
-
-
-def _written(cell: Cell | None, notes: list[str]) -> str:
-    if cell is None:
-        return "?"
-    if not cell.reason:
-        return cell.word
-    if cell.reason not in notes:
-        notes.append(cell.reason)
-    return f"{cell.word} ({notes.index(cell.reason) + 1})"
+        table = rendered({head: self.columns[head] for head in heads}, CALLS)
+        return f"{self._before}{BEGIN}\n{table}{END}{self._after}"
 
 
 def main(words: Sequence[str]) -> int:

@@ -19,9 +19,8 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT)]
 
 from hardware_report import document, hardware_page, running  # noqa: E402  needs the path above
-from hardware_report.listed import read_list  # noqa: E402
 from hardware_report.markdown import counted  # noqa: E402
-from hardware_report.plan import STEPS, steps_of  # noqa: E402
+from hardware_report.plan import STEPS, read_list, steps_of  # noqa: E402
 
 from unidev.support.child_processes import noticing_interruption  # noqa: E402
 

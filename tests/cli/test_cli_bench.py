@@ -13,11 +13,10 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
-from bench_samples import ONLY_CPU
+from bench_samples import ONLY_CPU, from_document
 from click.testing import CliRunner, Result
 
 from unidev.bench import files
-from unidev.bench.results import from_document
 from unidev.cli import bench as cli_bench
 from unidev.cli.bench import command
 from unidev.support import extras

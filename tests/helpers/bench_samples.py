@@ -8,6 +8,7 @@ from unidev.bench import forum, tasks, textbook
 from unidev.bench.results import (
     BANDWIDTH,
     FLOOR,
+    FORMAT_VERSION,
     FORUM,
     HERE,
     JOURNEY,
@@ -16,9 +17,11 @@ from unidev.bench.results import (
     TEXTBOOK,
     Bench,
     DeviceRecord,
+    GpuRecord,
     Result,
 )
 from unidev.bench.spread import Summary
+from unidev.hardware.gpu_state import GpuState
 
 SIZES = (8, 64, 512, 4096)
 CPU = DeviceRecord(device="cpu:0", name="a CPU", is_simulated=False)
@@ -94,3 +97,23 @@ def of_gpu() -> list[Result]:
 
 ONLY_CPU = bench((CPU, PRETENDED), of_cpu(), load=3.5)
 WITH_GPU = bench((CPU, GPU), of_cpu() + of_gpu())
+
+
+def from_document(document: dict[str, Any]) -> Bench:
+    """The bench of which ``to_document`` made this: nothing of it is lost."""
+    assert document["format"] == FORMAT_VERSION
+    concluded = ("format", "crossovers", "findings")
+    fields = {key: value for key, value in document.items() if key not in concluded}
+    fields["devices"] = tuple(DeviceRecord(**each) for each in fields["devices"])
+    fields["results"] = tuple(
+        Result(**{**each, "summary": each["summary"] and Summary(**each["summary"])})
+        for each in fields["results"]
+    )
+    fields["gpu_states"] = tuple(
+        GpuRecord(
+            before=GpuState(**each["before"]),
+            after=None if each["after"] is None else GpuState(**each["after"]),
+        )
+        for each in fields["gpu_states"]
+    )
+    return Bench(**fields)

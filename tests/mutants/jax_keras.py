@@ -67,7 +67,7 @@ def keras_optimizers_stay_behind(backend: Any) -> None:
 def a_scope_of_keras_forgets_what_was_assigned(backend: Any) -> None:
     """What the loss assigns in the ``StatelessScope`` ends with it."""
     _has_kerass(is_training=True)
-    from unidev_jax.models.stateless import Stateless
+    from unidev_jax.models.keras import Stateless
 
     replace_value(Stateless, "apply", lambda self, values: None)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import gpu_report
 import pytest
-from hardware_report import document, listed
+from hardware_report import document
 from hardware_report.document import ROOT
-from hardware_report.plan import STEPS, VISIBLE, steps_of, visible
+from hardware_report.plan import STEPS, VISIBLE, read_list, steps_of, visible
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
@@ -55,11 +55,11 @@ def test_every_example_and_every_benchmark_of_devices_is_a_step() -> None:
 def test_steps_that_a_stand_in_cannot_run_are_read_with_their_reasons(tmp_path) -> None:
     file = tmp_path / "steps"
     file.write_text("# why\ndoctor.healthy: needs kernels  # all\n\nbench.table: needs kernels\n")
-    assert listed.read_list(file, ["doctor.healthy"]) == {"doctor.healthy": "needs kernels"}
+    assert read_list(file, ["doctor.healthy"]) == {"doctor.healthy": "needs kernels"}
     for text in ("doctor.healthy", "doctor.healthy:", "doctor.mars: needs a rocket"):
         file.write_text(f"# one\n{text}\n")
         with pytest.raises(document.ReportError, match="line 2: not a step and a reason"):
-            listed.read_list(file, [])
+            read_list(file, [])
 
 
 def test_steps_are_chosen_by_name_or_subject() -> None:

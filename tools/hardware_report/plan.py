@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hardware_report import reading
-from hardware_report.document import ROOT
+from hardware_report.document import ROOT, ReportError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from hardware_report.document import Outcome
     from hardware_report.reading import Left
@@ -177,3 +178,26 @@ def visible(how: str, machine: Mapping[str, object]) -> tuple[str, int] | None:
         "empty": ("", 0), "index": (str(count - 1), 1),
         "reordered": (",".join(map(str, reversed(range(count)))), count),
     }[how]  # fmt: skip
+
+
+def read_list(file: Path, planned: Sequence[str]) -> dict[str, str]:
+    """Steps that cannot run on a stand-in for a GPU, and the reasons, as ``file`` lists them.
+
+    A line is ``STEP: REASON``, or a comment after ``#``.
+
+    Steps that are not planned are left out.
+
+    Raises:
+        OSError: the file cannot be read.
+        ReportError: a line has no reason, or names a step that does not exist.
+    """
+    found: dict[str, str] = {}
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        name, _, reason = (part.strip() for part in text.partition(":"))
+        if not reason or name not in {each.name for each in STEPS}:
+            raise ReportError(f"{file}, line {number}: not a step and a reason: {text!r}")
+        found[name] = reason
+    return {name: reason for name, reason in found.items() if name in planned}

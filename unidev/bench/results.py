@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unidev.bench.spread import Summary
-from unidev.hardware.gpu_state import GpuState
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from unidev.bench.spread import Summary
+    from unidev.hardware.gpu_state import GpuState
 
 FORMAT_VERSION = 2
 """The version of the JSON format."""
@@ -147,27 +147,3 @@ def to_document(bench: Bench, findings: list[str], crossovers: list[Crossover]) 
         "crossovers": [asdict(each) for each in crossovers],
         "findings": findings,
     }
-
-
-def from_document(document: dict[str, Any]) -> Bench:
-    """The inverse of ``to_document``."""
-    if document["format"] != FORMAT_VERSION:
-        raise ValueError(
-            f"the document has format {document['format']} of unidev bench, but this unidev reads "
-            f"only format {FORMAT_VERSION}"
-        )
-    concluded = ("format", "crossovers", "findings")
-    fields = {key: value for key, value in document.items() if key not in concluded}
-    fields["devices"] = tuple(DeviceRecord(**each) for each in fields["devices"])
-    fields["results"] = tuple(
-        Result(**{**each, "summary": each["summary"] and Summary(**each["summary"])})
-        for each in fields["results"]
-    )
-    fields["gpu_states"] = tuple(
-        GpuRecord(
-            before=GpuState(**each["before"]),
-            after=None if each["after"] is None else GpuState(**each["after"]),
-        )
-        for each in fields["gpu_states"]
-    )
-    return Bench(**fields)

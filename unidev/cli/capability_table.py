@@ -11,6 +11,7 @@ from unidev.registry.description import abilities
 from unidev.support.atomic_file import write_whole
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     Answer = dict[str, Any]
@@ -38,7 +39,7 @@ def working(document: Answer) -> list[Answer]:
 
 def to_markdown(document: Answer) -> str:
     """The table; a "no", and a "needs a GPU", has its reason in a numbered note below."""
-    return _rendered(_columns(document))
+    return rendered(_columns(document), abilities().values())
 
 
 def _columns(document: Answer) -> Columns:
@@ -51,10 +52,11 @@ def _columns(document: Answer) -> Columns:
     }
 
 
-def _rendered(columns: Columns) -> str:
+def rendered(columns: Mapping[str, Mapping[str, tuple[str, str]]], labels: Iterable[str]) -> str:
+    """A row for each label, and the reasons as numbered notes below; as of any such table."""
     notes: list[str] = []
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
-    for label in abilities().values():
+    for label in labels:
         cells = [_numbered(column.get(label, UNKNOWN), notes) for column in columns.values()]
         lines.append(f"| {label} | {' | '.join(cells)} |")
     lines.append("")
@@ -76,18 +78,18 @@ def update(path: Path, document: Answer, *, is_check: bool) -> bool:
     old, end, after = rest.partition(END)
     if not begin or not end:
         raise MarkersError(f"{path} has no lines {BEGIN} and {END} to put the table between.")
-    columns = {**_read(old), **_columns(document)}
+    columns = {**columns_of(old), **_columns(document)}
     # In one order, wherever it is made: NumPy's, then the others by name.
     names = sorted(columns, key=lambda name: (name != "numpy", name))
-    table = _rendered({name: columns[name] for name in names})
+    table = rendered({name: columns[name] for name in names}, abilities().values())
     new = f"{before}{BEGIN}\n{table}{END}{after}"
     if new != text and not is_check:
         write_whole(path, new)
     return new == text
 
 
-def _read(table: str) -> Columns:
-    """The columns of a table that ``_rendered`` made; none, of anything else."""
+def columns_of(table: str) -> Columns:
+    """The columns of a table that ``rendered`` made; none, of anything else."""
     rows = [
         [part.strip() for part in re.split(r"(?<!\\)\|", line)[1:-1]]  # one in a cell is escaped
         for line in table.splitlines()

@@ -45,11 +45,17 @@ def gpus() -> list[Answer]:
     return _described(driver, states)
 
 
+def bare_table(*columns: str) -> Table:
+    """An empty table without lines, whose cells are folded where the terminal is narrow."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
 def gpu_table(described: list[Answer]) -> Table:
     """What ``gpus`` returns, a row for each."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in ("GPU", "name", "memory", "busy", "power", "temperature"):
-        table.add_column(column, overflow="fold")
+    table = bare_table("GPU", "name", "memory", "busy", "power", "temperature")
     for gpu in described:
         which = f", part of {gpu['parent']}" if gpu["parent"] else ""
         cells = (

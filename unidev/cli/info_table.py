@@ -6,12 +6,11 @@ from itertools import groupby
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
 from unidev.cli.capability_table import working
 from unidev.cli.facts import variables
-from unidev.cli.gpus import gpu_table
+from unidev.cli.gpus import bare_table, gpu_table
 from unidev.registry.description import abilities
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
 def print_capabilities(document: Answer, console: Console) -> None:
     """Print what each backend supports, and below it the reasons for what it does not."""
     plugins = working(document)
-    table = _table("ability", *(each["backend"] for each in plugins))
+    table = bare_table("ability", *(each["backend"] for each in plugins))
     reasons: list[str] = []
     for ability, label in abilities().items():
         shown = label.replace("`", "")  # Markdown's
@@ -92,15 +91,8 @@ def _span(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
 def _print_table(document: Answer, console: Console) -> None:
-    table = _table("", "backend", "framework", "devices", "state", "plugin")
+    table = bare_table("", "backend", "framework", "devices", "state", "plugin")
     for each in document["plugins"]:
         is_chosen = each["backend"] is not None and each["backend"] == document["choice"]["name"]
         table.add_row(

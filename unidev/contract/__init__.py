@@ -56,8 +56,8 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
-    from unidev.hardware.cards import card_bytes
     from unidev.hardware.cuda import driver_cuda_version, has_one_instance
+    from unidev.hardware.gpu_memory import card_bytes
     from unidev.hardware.machine import visible_gpus
     from unidev.support.arguments import seconds_in
     from unidev.support.build_cache import build_once
@@ -174,7 +174,7 @@ _NAMES = {
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
-    "hardware.cards": "card_bytes",
+    "hardware.gpu_memory": "card_bytes",
     "hardware.cuda": "driver_cuda_version has_one_instance",
     "hardware.machine": "visible_gpus",
     "support.arguments": "seconds_in",

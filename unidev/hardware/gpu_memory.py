@@ -19,6 +19,11 @@ _INTEGRATED = {
 https://developer.nvidia.com/cuda-gpus. NVML has no such property, and to ask CUDA takes ``cuInit``,
 after which a process can no longer fork.
 """
+CARD_BYTES = {"H100": 80 << 30, "A100": 80 << 30, "L4": 24 << 30, "T4": 16 << 30}
+"""Well-known cards by the words that ``unidev simulate --like`` takes.
+
+As the data sheets have it; the driver keeps some of it for itself.
+"""
 
 
 class GpuMemory(NamedTuple):
@@ -63,3 +68,8 @@ def _of_host() -> GpuMemory:
     if free is None or total is None:
         return GpuMemory(is_shared=True)
     return GpuMemory(total - free, total, is_shared=True)
+
+
+def card_bytes(word: str) -> int:
+    """The memory of the card that ``unidev simulate --like`` calls ``word``: ``H100``, in bytes."""
+    return CARD_BYTES[word]

@@ -17,10 +17,9 @@ from unidev.calls.boundary import call, errors_of
 from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
-from unidev.nn.arguments import fraction, pair, size
 from unidev.registry.scopes import innermost_device
 from unidev.registry.selection import active_backend
-from unidev.support.arguments import flag
+from unidev.support.arguments import flag, fraction, pair, size
 from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.layers import Layers
-    from unidev.nn.arguments import Pair
+    from unidev.support.arguments import Pair
 
     Array = np.ndarray[Any, Any]
     Model = Any

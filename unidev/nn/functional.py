@@ -13,14 +13,14 @@ from unidev.calls.boundary import call
 from unidev.calls.framework_errors import framework_error
 from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
-from unidev.nn.arguments import pair
 from unidev.registry.loading import backend_of_type, device_getters
+from unidev.support.arguments import pair
 from unidev.support.wording import kind_of
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.classify import backend_of_tensor, shape_unknown
 
 if TYPE_CHECKING:
-    from unidev.nn.arguments import Pair
+    from unidev.support.arguments import Pair
 
     Tensor = Any
 

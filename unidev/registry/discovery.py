@@ -8,6 +8,7 @@ or ``module:attribute``, comma-separated: for a backend that is not installed, o
 from __future__ import annotations
 
 import os
+import sys
 import traceback
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -23,7 +24,6 @@ from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
 from unidev.registry.known_frameworks import OUR_PLUGINS, install_command
 from unidev.support.forking import fork_safe_lock
-from unidev.support.modules import is_being_imported
 from unidev.support.wording import shown
 
 if TYPE_CHECKING:
@@ -84,6 +84,12 @@ def is_complete() -> bool:
 
 def _module(plugin: Plugin) -> str:
     return plugin.source.partition(":")[0]
+
+
+def is_being_imported(module: str) -> bool:
+    """Whether an import of ``module`` has begun and not ended, so that names may be missing."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    return bool(getattr(spec, "_initializing", False))
 
 
 def plugin_points() -> Iterator[EntryPoint]:

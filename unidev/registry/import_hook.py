@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.errors import SimulationError, UnidevError, UnsupportedOperation
 from unidev.registry import simulation
-from unidev.registry.discovery import EMBEDDED, backend_specs, is_complete
+from unidev.registry.discovery import (
+    EMBEDDED,
+    backend_specs,
+    is_being_imported,
+    is_complete,
+)
 from unidev.registry.loading import (
     being_loaded,
     is_installed,
@@ -23,8 +28,7 @@ from unidev.registry.loading import (
     refusal_of,
     simulator_of,
 )
-from unidev.support.modules import is_being_imported
-from unidev.support.stderr import write_line
+from unidev.support.printing import say_if_possible
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -333,4 +337,4 @@ def _is_imported_by(backend: BackendSpec) -> bool:
 
 
 def _say_without(backend: str, reason: str) -> None:
-    write_line(f"{backend} is imported without simulated GPUs: {reason.rstrip('.')}.")
+    say_if_possible(f"{backend} is imported without simulated GPUs: {reason.rstrip('.')}.")

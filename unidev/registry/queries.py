@@ -8,8 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.registry.discovery import EMBEDDED, plugin_points
 from unidev.support.child_processes import LOOK_S, ChildProcess, describe_exit
@@ -27,17 +26,29 @@ _EXIT_LIMIT_S = 5.0
 """How long a process may take to end after it has answered."""
 
 
+class _Question(NamedTuple):
+    """What a child process is asked."""
+
+    name: str
+    words: Sequence[str]
+    """The kind of question, and the plugin's source."""
+    environment: Mapping[str, str]
+    """Variables of the child, besides this process's own."""
+
+
 class _Query:
     """One child process that is being queried."""
 
-    def __init__(self, name: str, folder: Path, words: list[str], also: Mapping[str, str]) -> None:
-        self.name = name
+    def __init__(self, question: _Question, folder: Path) -> None:
+        self.name = question.name
         self.file = folder / "answer.json"
         self.answered: float | None = None
-        kind, *rest = words
+        kind, *rest = question.words
         command = [sys.executable, "-X", "faulthandler", "-m", "unidev.registry.query_child", kind]
         self.child = ChildProcess(
-            [*command, str(self.file), *rest], folder, environment={**os.environ, **also}
+            [*command, str(self.file), *rest],
+            folder,
+            environment={**os.environ, **question.environment},
         )
 
     def is_over(self) -> bool:
@@ -65,18 +76,11 @@ class _Query:
 def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]:
     """The overview, and the answer of each plugin, in order."""
     points = list(plugin_points())
-    with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
-        queries: list[_Query] = []
-        try:
-            queries.append(_Query("overview", Path(top) / "overview", ["overview"], {}))
-            for number, point in enumerate(points):
-                queries.append(_start_plugin(point, points, Path(top) / str(number)))
-            _wait(queries, timeout_s, stop)
-        finally:
-            answers = [each.answer(timeout_s) for each in queries]
-    overview, *rest = answers
-    return overview, [
-        {**_unasked(point), **answer} for point, answer in zip(points, rest, strict=True)
+    overview = _Question("overview", ("overview",), {})
+    questions = [overview, *(_question(point, points, "plugin", {}) for point in points)]
+    (about_all, _), *rest = _asked(questions, timeout_s, stop)
+    return about_all, [
+        {**_unasked(point), **answer} for point, (answer, _) in zip(points, rest, strict=True)
     ]
 
 
@@ -89,39 +93,37 @@ def ask_plugins(
 ) -> list[Answer]:
     """Each plugin's answer to one kind of question, with what it printed, in order."""
     every = list(plugin_points())
-    with tempfile.TemporaryDirectory(prefix="unidev-asks-", ignore_cleanup_errors=True) as top:
-        queries: list[_Query] = []
-        try:
-            for number, point in enumerate(points):
-                folder = Path(top) / str(number)
-                queries.append(_start_plugin(point, every, folder, kind, environment))
-            _wait(queries, timeout_s, stop)
-        finally:
-            answers = [each.answer(timeout_s) for each in queries]
-        printed = [each.child.tail() for each in queries]
+    questions = [_question(point, every, kind, environment) for point in points]
     return [
         {**_unasked(point), **answer, "said": lines}
-        for point, answer, lines in zip(points, answers, printed, strict=True)
+        for point, (answer, lines) in zip(points, _asked(questions, timeout_s, stop), strict=True)
     ]
 
 
-def _start_plugin(
-    point: EntryPoint,
-    points: list[EntryPoint],
-    folder: Path,
-    kind: str = "plugin",
-    environment: Mapping[str, str] = MappingProxyType({}),
-) -> _Query:
+def _question(
+    point: EntryPoint, points: list[EntryPoint], kind: str, environment: Mapping[str, str]
+) -> _Question:
     # The others are disabled there, so one that crashes on import does not affect them.
     others = {each.name for each in points} - {point.name, EMBEDDED}
     given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
     disabled = ",".join([given, *sorted(others)])
-    return _Query(
-        point.name,
-        folder,
-        [kind, point.value],
-        {**environment, "UNIDEV_DISABLED_PLUGINS": disabled},
-    )
+    environment = {**environment, "UNIDEV_DISABLED_PLUGINS": disabled}
+    return _Question(point.name, (kind, point.value), environment)
+
+
+def _asked(
+    questions: Sequence[_Question], timeout_s: float, stop: Interruption
+) -> list[tuple[Answer, str]]:
+    """The answer to each question, and what its process printed."""
+    with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
+        queries: list[_Query] = []
+        try:
+            for number, question in enumerate(questions):
+                queries.append(_Query(question, Path(top) / str(number)))
+            _wait(queries, timeout_s, stop)
+        finally:
+            answers = [each.answer(timeout_s) for each in queries]
+        return [(answer, each.child.tail()) for each, answer in zip(queries, answers, strict=True)]
 
 
 def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:

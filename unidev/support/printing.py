@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
 if TYPE_CHECKING:
     from typing import TextIO
 
@@ -23,3 +24,12 @@ def show(line: str, stream: TextIO | None) -> None:
         encoding = getattr(stream, "encoding", None) or "utf-8"
         text = line.encode(encoding, "backslashreplace").decode(encoding)
         print(text, file=stream, flush=True)
+
+
+def say_if_possible(text: str) -> None:
+    """``say``, where there is a stderr.
+
+    A program must not fail because it has closed its stderr, or the reader is gone.
+    """
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        say(text)

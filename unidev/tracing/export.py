@@ -78,16 +78,9 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
         if route not in tracks:
             tracks[route] = len(tracks) + 1
             yield _name("thread_name", process, tracks[route], route)
-        yield {
-            "name": each.operation,
-            "cat": "transfer",
-            "ph": "X",
-            "ts": (each.start - trace.start) * 1e6,
-            "dur": each.seconds * 1e6,
-            "pid": process,
-            "tid": tracks[route],
-            "args": {**_transfer(each, trace.start), "line": str(each.line)},
-        }
+        lasting = _lasting(each.start - trace.start, each.seconds, process, tracks[route])
+        named = {"name": each.operation, "cat": "transfer"}
+        yield named | lasting | {"args": {**_transfer(each, trace.start), "line": str(each.line)}}
     yield from _exchanges(trace, process, len(tracks) + 1)
 
 
@@ -103,15 +96,13 @@ def _exchanges(trace: Trace, process: int, track: int) -> Iterator[dict[str, Any
             ("waited for", middle, waited_s),
         ):
             if seconds:
-                yield {
-                    "name": what,
-                    "cat": "exchange",
-                    "ph": "X",
-                    "ts": (start - trace.start) * 1e6,
-                    "dur": seconds * 1e6,
-                    "pid": process,
-                    "tid": track,
-                }
+                lasting = _lasting(start - trace.start, seconds, process, track)
+                yield {"name": what, "cat": "exchange"} | lasting
+
+
+def _lasting(start: float, seconds: float, process: int, track: int) -> dict[str, Any]:
+    """An event with a beginning and an end, in microseconds."""
+    return {"ph": "X", "ts": start * 1e6, "dur": seconds * 1e6, "pid": process, "tid": track}
 
 
 def _transfer(transfer: Transfer, start: float) -> dict[str, Any]:

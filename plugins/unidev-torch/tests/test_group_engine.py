@@ -10,7 +10,7 @@ from engine_checks import after_a_death, check_engine, check_run, check_two_host
 
 import unidev
 from unidev.contract import Rendezvous
-from unidev_torch.group.setting import TorchSetting
+from unidev_torch.group import TorchSetting
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,12 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unidev.devices import messages
 from unidev.distributed.exchange import membership
 from unidev.distributed.exchange.membership import Membership
 from unidev.distributed.messages.channel import Channel
-from unidev.distributed.workers.own_gpus import see_own_gpus
+from unidev.hardware.visible import restriction
+from unidev.registry import simulation
 from unidev.registry.loading import load_backend
-from unidev.support.wording import shown
+from unidev.support.wording import count_text, shown
 from unidev.worker_host.board import Board
 from unidev.worker_host.frames import FAILED, RESULT
 from unidev.worker_host.guarding import end_with_parent
@@ -50,7 +52,7 @@ def main() -> None:
     if shared and count == own.size:
         channel.memory = SharedMemory(shared, own.rank, own.size)
     membership.current = own
-    see_own_gpus(own, place)
+    _see_own_gpus(own, place)
     try:
         main = _prepare(order["preparation"])
         if own.joins_first:
@@ -71,6 +73,37 @@ def main() -> None:
     from unidev.distributed.exchange import group
 
     group.leave()
+
+
+def _see_own_gpus(own: Membership, place: int) -> None:
+    """Let this process see the ``own.gpus`` GPUs at its ``place`` among the workers of its host.
+
+    By the vendors' variables, before a framework is imported.
+    """
+    first = place * own.gpus
+    variables = restriction(os.environ, first, own.gpus)
+    numbers = variables["HIP_VISIBLE_DEVICES"]  # or CUDA's, if that was set
+    # GPUs that are simulated by the framework's own name are hidden as real ones are.
+    if simulation.simulated_count() and not os.environ.get(simulation.NAME):
+        variables = _of_simulated(own)
+        numbers = ",".join(str(first + index) for index in range(own.gpus))
+    os.environ.update(variables)
+    messages.note = f"This is worker {own.rank} of {own.size}, and has " + (
+        f"{count_text(own.gpus, 'GPU')} for itself, number{'s' * (own.gpus > 1)} {numbers} of "
+        "this host's, from gpu:0 on: unidev.group().devices."
+        if own.gpus
+        else "no GPU for itself: gpus_per_worker=1 gives each worker one."
+    )
+
+
+def _of_simulated(own: Membership) -> dict[str, str]:
+    if own.gpus:
+        # By the rank: a launcher may start each worker of a host as if it were the only one.
+        first = own.rank * own.gpus
+        return {simulation.VARIABLE: str(own.gpus), simulation.FIRST: str(first)}
+    for name in simulation.DETAILS:
+        os.environ.pop(name, None)
+    return {simulation.VARIABLE: "0"}
 
 
 def _join() -> None:

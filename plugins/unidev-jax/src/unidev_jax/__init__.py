@@ -17,7 +17,7 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install 'jax>=0.10.2'",
         load="unidev_jax.backend:JaxBackend",
         simulator="unidev_jax.simulator:JaxSimulator",
-        group_setting="unidev_jax.group.setting:JaxSetting",
+        group_setting="unidev_jax.group:JaxSetting",
         # By default JAX takes three quarters of a GPU's memory at once.
         sharing={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
         sharing_page="https://docs.jax.dev/en/latest/gpu_memory_allocation.html",

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import threading
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unidev.errors import DeletedTensorError, UnsupportedOperation
 from unidev_jax.framework import jax
 from unidev_jax.variables import plain
+
+if TYPE_CHECKING:
+    from unidev.contract import Array
 
 TRACER = jax.core.Tracer
 _extended: Any = import_module("jax.extend.core")
@@ -107,3 +112,9 @@ def _outside() -> Any:
 
 
 _states: list[Any] = []
+
+
+def host_copy(x: Any) -> Array:
+    """New memory; bfloat16 as float32, which holds the same numbers."""
+    values = np.array(x)
+    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values

@@ -125,7 +125,7 @@ def _represented(model: Any, leaves: Sequence[Any]) -> Any:
         from unidev_jax.models.represented import Representation
 
         return Representation(model, leaves)
-    from unidev_jax.models.stateless import Stateless
+    from unidev_jax.models.keras import Stateless
 
     if is_tracing() and not in_stateless_scope():
         raise traced_outside("value_and_grad of a Keras model inside a function that JAX traces")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from unidev_jax.variables import assign, is_keras_variable, is_variable, plain
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 _OPERATIONS = {"sum": jnp.add, "min": jnp.minimum, "max": jnp.maximum}
 

@@ -43,5 +43,5 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install './plugins/unidev-mxnet[framework]'",
         load=load_backend,
         simulator=MxnetSimulator,
-        group_setting="unidev_mxnet.group.setting:MxnetSetting",
+        group_setting="unidev_mxnet.group:MxnetSetting",
     )

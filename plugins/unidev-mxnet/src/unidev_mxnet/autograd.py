@@ -13,13 +13,14 @@ from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untype
 
 from unidev.contract import Autograd
 from unidev.errors import UnsupportedOperation
-from unidev_mxnet.scopes import numpy_semantics
+from unidev_mxnet.native_calls import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 _UNREACHABLE = re.compile(r"respect to the (\d+)-th variable because it is unreachable")
 _NOT_RECORDED = "not in a computational graph"

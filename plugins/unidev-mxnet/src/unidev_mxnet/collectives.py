@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mxnet as mx  # type: ignore[import-untyped]
 from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
@@ -14,7 +14,8 @@ from unidev_mxnet.native_calls import numpy_shapes, reshaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 _OPERATIONS = {"sum": mx.np.add, "min": mx.np.minimum, "max": mx.np.maximum}
 

@@ -16,5 +16,5 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install './plugins/unidev-paddle[framework]'",
         load="unidev_paddle.backend:PaddleBackend",
         simulator="unidev_paddle.simulator:PaddleSimulator",
-        group_setting="unidev_paddle.group.setting:PaddleSetting",
+        group_setting="unidev_paddle.group:PaddleSetting",
     )

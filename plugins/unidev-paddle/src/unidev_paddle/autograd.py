@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 operations: Any = paddle._C_ops
 

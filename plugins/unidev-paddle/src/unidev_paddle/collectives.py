@@ -16,7 +16,8 @@ from unidev_paddle.importing import import_paddle
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 paddle: Any = import_paddle()
 operations: Any = paddle._C_ops

@@ -14,7 +14,8 @@ from unidev_paddle.framework import not_dense, paddle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 copy_cut = paddle._C_ops.copy_to
 """``copy_cut(x, place, blocking)``: new memory, dense, a plain Tensor, no gradient.

@@ -17,7 +17,7 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install tensorflow",
         load="unidev_tensorflow.backend:TensorFlowBackend",
         simulator="unidev_tensorflow.simulator:TensorFlowSimulator",
-        group_setting="unidev_tensorflow.group.setting:TensorFlowSetting",
+        group_setting="unidev_tensorflow.group:TensorFlowSetting",
         sharing={"TF_FORCE_GPU_ALLOW_GROWTH": "true"},  # else the first process has it all
         sharing_page="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
         namespaces=("keras",),  # symbolic KerasTensors do not derive from TensorFlow's classes

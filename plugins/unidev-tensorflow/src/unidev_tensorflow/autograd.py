@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    Tensor = Any
+    from unidev.contract import Tensor
 
 
 class TensorFlowAutograd(Autograd):

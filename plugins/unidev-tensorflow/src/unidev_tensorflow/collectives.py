@@ -15,7 +15,8 @@ from unidev_tensorflow.tensors import DISTRIBUTED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
 
 _OPERATIONS = {"sum": tf.add, "min": tf.minimum, "max": tf.maximum}
 

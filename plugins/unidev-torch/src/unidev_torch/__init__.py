@@ -16,5 +16,5 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install torch",
         load="unidev_torch.backend:TorchBackend",
         simulator="unidev_torch.simulator:TorchSimulator",
-        group_setting="unidev_torch.group.setting:TorchSetting",
+        group_setting="unidev_torch.group:TorchSetting",
     )

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 
 import unidev
 from unidev.conformance.kit.current import ENDS, check_ends, defaults, suspended_within
@@ -132,19 +132,16 @@ def _check_any_size(bench: Workbench, device: Device) -> None:
     names = [name for name in bench.dtypes(device) if samples.is_numpy_dtype(name)]
 
     @a_handful
-    @given(strategies.generators)
-    def check_drawn(rng: np.random.Generator) -> None:
-        dtype, offset = strategies.pick(rng, names), strategies.pick(rng, samples.ALIGNMENTS)
-        check_size(dtype, strategies.size(rng, 100_000), offset)
-
-    def check_size(dtype: str, size: int, offset: int) -> None:
+    @given(strategies.sizes(names))
+    @example(("float32", 1_000_000, samples.ALIGNMENTS[0]))
+    @example(("float32", 1_000_000, samples.ALIGNMENTS[1]))
+    def check_size(case: tuple[str, int, int]) -> None:
+        dtype, size, offset = case
         on_host = samples.aligned(samples.counting((size,), dtype), offset)
         where = f"{size} elements of {dtype} at 64k + {offset} on {device}"
         _check_apart(bench, unidev.array(on_host, device=device), on_host, on_host, where)
 
-    check_drawn()
-    for offset in samples.ALIGNMENTS:
-        check_size("float32", 1_000_000, offset)
+    check_size()
 
 
 def _check_apart(

@@ -21,9 +21,9 @@ def counting(shape: tuple[int, ...] = (2, 3), dtype: str = "float32") -> Array:
     return (np.arange(count) % 113 + 1).astype(dtype).reshape(shape)
 
 
-def big(dtype: str = "float32") -> Array:
+def big() -> Array:
     """``BIG_BYTES`` of them, on two axes."""
-    return counting((2, BIG_BYTES // 2 // np.dtype(dtype).itemsize), dtype)
+    return counting((2, BIG_BYTES // 2 // 4))
 
 
 def aligned(values: Array, offset: int) -> Array:

@@ -54,6 +54,13 @@ def from_seed(draw: Callable[[Random], T]) -> st.SearchStrategy[T]:
     return generators.map(draw)
 
 
+def sizes(dtypes: Sequence[str]) -> st.SearchStrategy[tuple[str, int, int]]:
+    """Strategy of a dtype, a number of elements, and an offset of ``samples.ALIGNMENTS``."""
+    return from_seed(
+        lambda rng: (pick(rng, dtypes), size(rng, 100_000), pick(rng, samples.ALIGNMENTS))
+    )
+
+
 def pick(rng: Random, values: Sequence[Any]) -> Any:
     """One of ``values``, as it is: NumPy's ``choice`` makes arrays of them."""
     return values[int(rng.integers(len(values)))]

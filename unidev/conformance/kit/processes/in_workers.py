@@ -16,7 +16,7 @@ from safetensors.numpy import save_file
 import unidev
 from unidev import nn
 from unidev.conformance.kit.processes import loops
-from unidev.conformance.kit.processes.loops import heard_by
+from unidev.conformance.kit.processes.loops import heard_by, numbers_of, squared_error
 from unidev.distributed.exchange import checkpoints as writing
 from unidev.distributed.exchange import engines
 from unidev.models.checkpoints import verbs
@@ -246,20 +246,12 @@ def gradients() -> dict[str, Any]:
     ]
     net(batch[0])
     parallel = unidev.DataParallel(net)
-    of = unidev.value_and_grad(_loss)
-    whole = _numbers(*of(net, *batch))
+    of = unidev.value_and_grad(squared_error)
+    whole = numbers_of(*of(net, *batch))
     loss, found = of(parallel, *group.split_batch(batch))
     unidev.sgd(parallel, found, lr=0.1)
     after = {name: unidev.to_numpy(x).tobytes() for name, x in unidev.parameters(net).items()}
-    return {"found": _numbers(loss, found), "whole": whole, "after": after}
-
-
-def _numbers(loss: Any, found: dict[str, Any]) -> dict[str, Any]:
-    return {name: unidev.to_numpy(x) for name, x in {"loss": loss, **found}.items()}
-
-
-def _loss(net: Any, x: Any, y: Any) -> Any:
-    return nn.functional.mean_squared_error(net(x), y)
+    return {"found": numbers_of(loss, found), "whole": whole, "after": after}
 
 
 def checkpoints(folder: str) -> tuple[int, float]:

@@ -116,16 +116,16 @@ def accumulation() -> dict[str, dict[str, Any]]:
     unidev.place(net, group.device)
     rng = np.random.default_rng(5)
     batch = [_placed(rng.standard_normal((ROWS, size)).astype("float32")) for size in (4, _CLASSES)]
-    of = unidev.value_and_grad(_loss)
-    whole = _numbers(*of(net, *batch))
+    of = unidev.value_and_grad(squared_error)
+    whole = numbers_of(*of(net, *batch))
     parallel = unidev.DataParallel(net)
     own = group.split_batch(batch)
     *pieces, last = unidev.split_batch(own, [group.device] * (group.rank + 1), weights=_weights())
     for piece in pieces:
         with parallel.accumulate():
             of(parallel, *piece)
-    found = _numbers(*of(parallel, *last))
-    return {"found": found, "whole": whole, "again": _numbers(*of(parallel, *own))}
+    found = numbers_of(*of(parallel, *last))
+    return {"found": found, "whole": whole, "again": numbers_of(*of(parallel, *own))}
 
 
 def overlapped() -> list[dict[str, Any]]:
@@ -158,11 +158,11 @@ def overlapped() -> list[dict[str, Any]]:
             return nn.functional.mean_squared_error((parts[0] if is_half else net)(x), y)
 
         of = unidev.value_and_grad(loss_of)
-        step: dict[str, Any] = {"own": _numbers(*of(net, *own)), "rows": rows}
+        step: dict[str, Any] = {"own": numbers_of(*of(net, *own)), "rows": rows}
         results.append(of(parallel, *own))
-        found.append({**step, "found": _numbers(*results[-1])})
+        found.append({**step, "found": numbers_of(*results[-1])})
     for number, (result, step) in enumerate(zip(results, found, strict=True)):
-        for name, x in _numbers(*result).items():
+        for name, x in numbers_of(*result).items():
             same = x.tobytes() == step["found"][name].tobytes()
             assert same, f"step {number}, {name}: written to by a later step"
     return found
@@ -177,15 +177,15 @@ def synchronized_norms() -> dict[str, Any]:
     rng = np.random.default_rng(7)
     shifted = rng.standard_normal((ROWS, 4)) + 3 + np.arange(ROWS)[:, None]  # unlike in each share
     batch = [_placed(x.astype("float32")) for x in (shifted, rng.standard_normal((ROWS, _CLASSES)))]
-    of = unidev.value_and_grad(_loss)
+    of = unidev.value_and_grad(squared_error)
     alone, net = _normed(), _normed()
     try:
         parallel = unidev.DataParallel(net, batch_norm="synchronized")
     except unidev.UnsupportedOperation as refusal:
         return {"reason": refusal.reason}
     return {
-        "found": _numbers(*of(parallel, *group.split_batch(batch))) | _statistics(net),
-        "whole": _numbers(*of(alone, *batch)) | _statistics(alone),
+        "found": numbers_of(*of(parallel, *group.split_batch(batch))) | _statistics(net),
+        "whole": numbers_of(*of(alone, *batch)) | _statistics(alone),
     }
 
 
@@ -212,11 +212,13 @@ def _weights() -> list[float]:
     return [1.0 + 2 * number for number in range(unidev.group().rank + 1)]
 
 
-def _loss(net: Any, x: Any, y: Any) -> Any:
+def squared_error(net: Any, x: Any, y: Any) -> Any:
+    """The mean squared error of the net's outputs."""
     return nn.functional.mean_squared_error(net(x), y)
 
 
-def _numbers(loss: Any, found: dict[str, Any]) -> dict[str, Any]:
+def numbers_of(loss: Any, found: dict[str, Any]) -> dict[str, Any]:
+    """The loss and the gradients, as arrays by name."""
     return {name: unidev.to_numpy(x) for name, x in {"loss": loss, **found}.items()}
 
 

@@ -17,15 +17,13 @@ from unidev.contract import GroupEngine
 from unidev_jax.arrays import value_of
 from unidev_jax.copying import wide
 from unidev_jax.framework import jax
-from unidev_jax.group.setting import NEVER_S, is_used, service_address
+from unidev_jax.group import NEVER_S, is_used, service_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract import Device, Rendezvous
+    from unidev.contract import Array, Device, Rendezvous, Tensor
 
-    Tensor = Any
-    Array = np.ndarray[Any, Any]
 
 _jax: Any = import_module("jaxlib._jax")
 _xla_client: Any = import_module("jaxlib.xla_client")

@@ -1,4 +1,4 @@
-"""Keras's layers and models on JAX, in place; their optimizers, and their checkpoints."""
+"""Keras's layers and models on JAX: in place, their optimizers and checkpoints; differentiated."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import numpy as np
 
 from unidev.contract import Models, Stored, check_state, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
-from unidev_jax.models.keras_tree import layers_in, walk
-from unidev_jax.variables import in_stateless_scope, keras_optimizers, raw
+from unidev_jax.arrays import host_copy
+from unidev_jax.models.keras_tree import keras, layers_in, walk
+from unidev_jax.variables import assign, in_stateless_scope, keras_optimizers, plain, raw
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Device
     from unidev_jax.models.keras_tree import Found
@@ -87,7 +88,7 @@ class KerasModels(Models):
 
     def optimizer_state(self, optimizer: Any) -> Mapping[str, Array]:
         """Its variables by ``CLASS.POSITION``: steps, learning rate and moments."""
-        return {name: _array(raw(variable)) for name, variable in _named(optimizer).items()}
+        return {name: host_copy(raw(variable)) for name, variable in _named(optimizer).items()}
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
         """New arrays; an optimizer that has no moments yet is built, and put beside the model.
@@ -160,7 +161,51 @@ def _check_movable(variable: Any) -> None:
         )
 
 
-def _array(x: Any) -> Array:
-    """New memory; bfloat16 as float32, which holds the same numbers."""
-    values = np.array(x)
-    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values
+class _Scope(keras.StatelessScope):  # type: ignore[misc]  # Keras's types are partial
+    """Within another, it begins with the other's values; knows the variables that changed."""
+
+    def __init__(self, values: Iterable[tuple[Any, Any]]) -> None:
+        super().__init__(values, collect_losses=True)
+        self.changed: dict[int, Any] = {}
+
+    def __enter__(self) -> _Scope:
+        super().__enter__()
+        if self.original_scope is not None:
+            for key, value in self.original_scope.state_mapping.items():
+                self.state_mapping.setdefault(key, value)
+        return self
+
+    def add_update(self, update: tuple[Any, Any]) -> None:
+        """Called for each assignment to a variable."""
+        self.changed[id(update[0])] = update[0]
+        super().add_update(update)
+
+
+class Stateless:
+    """A model while JAX differentiates it: itself, in a scope with traced values.
+
+    Calls a loss with ``model``, in which ``leaves`` have the values that are given.
+    """
+
+    def __init__(self, model: Any, leaves: Iterable[Any]) -> None:
+        self._model = model
+        self._leaves = list(leaves)
+        self._changed: list[Any] = []
+
+    def evaluated(
+        self, loss_of: Callable[[Any], Any], arrays: Sequence[Any]
+    ) -> tuple[Any, Sequence[Any]]:
+        """The loss, and the new values of all variables that it has assigned, but for the leaves.
+
+        Also those of other models and of metrics, since Keras keeps nothing of them.
+        """
+        with _Scope(zip(self._leaves, arrays, strict=True)) as scope:
+            loss = plain(loss_of(self._model))
+        leaves = set(map(id, self._leaves))
+        self._changed = [x for key, x in scope.changed.items() if key not in leaves]
+        return loss, [scope.get_current_value(x) for x in self._changed]
+
+    def apply(self, values: Sequence[Any]) -> None:
+        """Set them in the variables themselves."""
+        for variable, value in zip(self._changed, values, strict=True):
+            assign(variable, value)

@@ -8,6 +8,7 @@ import numpy as np
 
 from unidev.contract import check_state, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
+from unidev_jax.arrays import host_copy
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import Attribute, is_array, once, value_of, walk
 from unidev_jax.variables import assigning
@@ -33,7 +34,7 @@ def state_of(optimizer: Any) -> dict[str, Array]:
     Raises:
         UnsupportedOperation: it keeps something else than single arrays.
     """
-    return {name: _array(x.get_raw_value()) for name, x in _named(optimizer).items()}
+    return {name: host_copy(x.get_raw_value()) for name, x in _named(optimizer).items()}
 
 
 def load_state(backend: Backend, optimizer: Any, given: Mapping[str, Array]) -> None:
@@ -67,9 +68,3 @@ def _named(optimizer: Any) -> dict[str, Any]:
             )
         found[f"{kind}.{one.path}"] = one.part
     return found
-
-
-def _array(x: Any) -> Array:
-    """New memory; bfloat16 as float32, which holds the same numbers."""
-    values = np.array(x)
-    return values.astype(np.float32) if values.dtype.name == "bfloat16" else values

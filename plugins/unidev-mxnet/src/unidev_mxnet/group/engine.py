@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 
 from unidev.contract import GroupEngine
-from unidev_mxnet.group.setting import MOST_WORKERS
+from unidev_mxnet.group import MOST_WORKERS
 from unidev_mxnet.native_calls import numpy_shapes, reshaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract import Device, Rendezvous
+    from unidev.contract import Device, Rendezvous, Tensor
 
-    Tensor = Any
 
 _SMALL = frozenset({"bool", "int8", "uint8", "float16", "float32"})
 """Dtypes of which float32 holds all values."""

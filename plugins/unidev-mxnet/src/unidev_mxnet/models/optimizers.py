@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
@@ -119,9 +120,9 @@ def _is_on_one(trainer: Any) -> bool:
 
 
 def state_of(trainer: Any) -> dict[str, Array]:
-    """By ``CLASS.states.PARAMETER.PATH``, ``CLASS.steps.PARAMETER`` and ``CLASS.settings.NAME``.
+    """By ``CLASS.states.PLACE.PATH``, ``CLASS.steps.PLACE`` and ``CLASS.settings.NAME``.
 
-    ``CLASS`` is that of the Trainer's optimizer. MXNet's own ``save_states`` writes a pickle.
+    ``CLASS`` is that of the Trainer's optimizer, ``PLACE`` is the parameter's. MXNet's own ``save_states`` writes a pickle.
 
     Raises:
         UnsupportedOperation: it is not a Trainer, is one of several devices, or its state is in a
@@ -131,9 +132,10 @@ def state_of(trainer: Any) -> dict[str, Array]:
     with numpy_shapes():
         found = {name: np.array(x.asnumpy()) for name, x in _arrays(trainer).items()}
     kind, (updater,) = _kind(trainer), trainer._updaters
+    places = _places(trainer)
     for index, count in _steps(trainer).items():
         if index in updater.states:
-            found[f"{kind}.steps.{index}"] = np.array(count)
+            found[f"{kind}.steps.{places[index]}"] = np.array(count)
     settings = _settings(trainer)
     return found | {name: np.array(getattr(*place)) for name, place in settings.items()}
 
@@ -146,10 +148,11 @@ def load_state(trainer: Any, given: Mapping[str, Array]) -> None:
     """
     _check(trainer)
     kind, optimizer, (updater,) = _kind(trainer), trainer._optimizer, trainer._updaters
+    places = _places(trainer)
     trained = [
         index
         for index, parameter in enumerate(trainer._params)
-        if f"{kind}.steps.{index}" in given and parameter.grad_req != "null"
+        if f"{kind}.steps.{places[index]}" in given and parameter.grad_req != "null"
     ]
     with numpy_shapes():
         for index in trained:
@@ -159,11 +162,11 @@ def load_state(trainer: Any, given: Mapping[str, Array]) -> None:
                 updater.states_synced[index] = True
         arrays, settings = _arrays(trainer), _settings(trainer)
         shapes = {name: tuple(x.shape) for name, x in arrays.items()}
-        steps = [f"{kind}.steps.{index}" for index in updater.states]
-        check_state(kind, shapes | dict.fromkeys([*steps, *settings], ()), given)
+        steps = {index: f"{kind}.steps.{places[index]}" for index in updater.states}
+        check_state(kind, shapes | dict.fromkeys([*steps.values(), *settings], ()), given)
         for name, x in arrays.items():
             x[:] = given[name]
-    _steps(trainer).update({index: int(given[f"{kind}.steps.{index}"]) for index in updater.states})
+    _steps(trainer).update({index: int(given[name]) for index, name in steps.items()})
     for name, (holder, key) in settings.items():
         setattr(holder, key, type(getattr(holder, key))(given[name].item()))
 
@@ -186,10 +189,23 @@ def _kind(trainer: Any) -> str:
     return type(trainer._optimizer).__name__
 
 
+def _places(trainer: Any) -> list[int]:
+    """For each of the trainer's parameters its place among their names, by the numbers in these.
+
+    Gluon numbers the layers of a process, and a Trainer sorts the names as text: ``dense10_weight``
+    comes before ``dense9_weight``. So the same model has another order of parameters after others.
+    """
+    names = [re.split(r"(\d+)", parameter.name) for parameter in trainer._params]
+    by_name = [[int(part) if part.isdigit() else part for part in name] for name in names]
+    in_order = sorted(range(len(names)), key=by_name.__getitem__)
+    places = {index: place for place, index in enumerate(in_order)}
+    return [places[index] for index in range(len(names))]
+
+
 def _arrays(trainer: Any) -> dict[str, Tensor]:
-    (updater,) = trainer._updaters
+    (updater,), places = trainer._updaters, _places(trainer)
     return {
-        f"{_kind(trainer)}.states.{index}{path}": x
+        f"{_kind(trainer)}.states.{places[index]}{path}": x
         for index, state in updater.states.items()
         for path, x in _parts(state)
     }

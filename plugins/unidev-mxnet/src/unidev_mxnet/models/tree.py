@@ -11,7 +11,7 @@ from unidev import UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Model = Any
+    from unidev.contract import Model
 
 
 def blocks_of(model: Model) -> Iterator[tuple[str, Block]]:

@@ -14,16 +14,18 @@ import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet import autograd, gluon
 
-from unidev.contract import TransferExample
-from unidev_mxnet.probe.samples import MATRIX, legacy, matrix, moves
+from unidev.contract import PlannedTransfer, TransferExample
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract import Device, PlannedTransfer
+    from unidev.contract import Device
 
     Moved = tuple[PlannedTransfer, ...]
+    Size = tuple[int, tuple[int, ...]]
 
+MATRIX: Size = (16, (2, 2))
+"""The bytes and the shape of ``matrix``."""
 _OPERATORS: dict[str, Sequence[Callable[[Any, Any], object]]] = {
     "add": [
         lambda x, y: x + y,
@@ -339,3 +341,28 @@ def nothing(gpu: Device) -> Iterator[TransferExample]:
         lambda: old.tostype("csr").tostype("default"), lambda: np.asarray(x), mx.nd.waitall,
     )  # fmt: skip
     yield from (TransferExample(call, ()) for call in calls)
+
+
+# -- arrays, and the transfers to expect -----------------------------------------------------------
+
+
+def matrix(device: Device) -> Any:
+    """Four float32."""
+    return mx.np.array([[1.0, 2.0], [3.0, 4.0]], ctx=device.native)
+
+
+def legacy(device: Device) -> Any:
+    """The same, of the legacy class."""
+    return matrix(device).as_nd_ndarray()
+
+
+def one(device: Device) -> Any:
+    """A float32 without dimensions."""
+    return mx.np.array(3.0, ctx=device.native)
+
+
+def moves(
+    name: str, source: Device, target: Device, *sizes: Size
+) -> tuple[PlannedTransfer, ...]:  # fmt: skip
+    """Transfers of that name, one of each size, which is its bytes and its shape."""
+    return tuple(PlannedTransfer(name, source, target, *size) for size in sizes)

@@ -20,8 +20,15 @@ import numpy as np
 from mxnet.base import _LIB  # type: ignore[import-untyped]
 
 from unidev.contract import TransferExample
-from unidev_mxnet.probe.computed_transfers import computed, nothing
-from unidev_mxnet.probe.samples import MATRIX, legacy, matrix, moves, one
+from unidev_mxnet.probe.computed_transfers import (
+    MATRIX,
+    computed,
+    legacy,
+    matrix,
+    moves,
+    nothing,
+    one,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -15,9 +15,8 @@ from unidev_paddle.importing import environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract import Device, Rendezvous
+    from unidev.contract import Device, Rendezvous, Tensor
 
-    Tensor = Any
 
 distributed: Any = paddle.distributed
 operations: Any = paddle._C_ops

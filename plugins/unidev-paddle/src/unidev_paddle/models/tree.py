@@ -10,8 +10,9 @@ from unidev_paddle.framework import paddle
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from unidev.contract import Tensor
+
     Layer = Any
-    Tensor = Any
 
 # Paddle keeps their statistics as frozen Parameters; elsewhere they are buffers.
 _NORMS = (paddle.nn.BatchNorm, paddle.nn.layer.norm._BatchNormBase)

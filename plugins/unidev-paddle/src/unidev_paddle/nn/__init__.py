@@ -9,7 +9,7 @@ from unidev.contract import Functions
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
-    Tensor = Any
+    from unidev.contract import Tensor
 
 own: Any = paddle.nn.functional
 

@@ -16,9 +16,8 @@ from unidev_tensorflow.models.swap import native_variable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract import Device, Rendezvous
+    from unidev.contract import Device, Rendezvous, Tensor
 
-    Tensor = Any
 
 _REAL = frozenset({"int32", "int64", "float16", "bfloat16", "float32", "float64"})
 _ORDERED = _REAL - {"bfloat16"}

@@ -29,12 +29,13 @@ from unidev_tensorflow.nn.images import (
     to_last,
 )
 from unidev_tensorflow.nn.portable_layer import PortableLayer, Weight, WeightlessLayer
-from unidev_tensorflow.scopes import scope_of
+from unidev_tensorflow.tensors import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    Tensor = Any
+    from unidev.contract import Tensor
+
     Shape = tuple[int | None, ...]
 
 registered = keras.saving.register_keras_serializable(package="unidev")

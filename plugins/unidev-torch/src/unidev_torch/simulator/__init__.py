@@ -12,8 +12,7 @@ from unidev.contract import SimulatedGpus, Simulator
 from unidev.errors import SimulationError
 from unidev_torch.simulator import cuda
 from unidev_torch.simulator.building import built_library, check_system, installed_torch
-from unidev_torch.simulator.engine import settle_at_exit
-from unidev_torch.simulator.importing import short_spins
+from unidev_torch.simulator.importing import settle_at_exit, short_spins
 from unidev_torch.simulator.models import MODELS, memory_of
 
 DEVICE_TYPE = "sim"

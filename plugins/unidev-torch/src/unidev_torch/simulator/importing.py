@@ -1,7 +1,8 @@
-"""The import of torch: with devices named ``cuda``, and without threads that spin."""
+"""The import of torch: with devices named ``cuda``, and threads that neither spin nor linger."""
 
 from __future__ import annotations
 
+import atexit
 import importlib.abc
 import os
 import sys
@@ -33,6 +34,21 @@ def short_spins() -> Iterator[None]:
         yield
     finally:
         del os.environ[_SPINS]
+
+
+def settle_at_exit(ops: Any) -> None:
+    """Let autograd's threads come to rest before Python ends, since it may kill them (engine.h).
+
+    Args:
+        ops: ``torch.ops.unidev_sim``.
+    """
+    process = os.getpid()
+
+    def settle() -> None:
+        if os.getpid() == process:  # a forked child has none of these threads
+            ops.settle_engine()
+
+    atexit.register(settle)
 
 
 class _Asking(threading.local):

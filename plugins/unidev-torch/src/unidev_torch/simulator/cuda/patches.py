@@ -7,7 +7,7 @@ from typing import Any
 
 from unidev_torch.simulator.cuda.devices import ops
 from unidev_torch.simulator.cuda.refused import refusing
-from unidev_torch.simulator.engine import settle_at_exit
+from unidev_torch.simulator.importing import settle_at_exit
 
 _DRIVER = "there is no driver behind them"
 _IPC = "memory of CUDA is shared by IPC, which they lack; send a copy on the CPU"

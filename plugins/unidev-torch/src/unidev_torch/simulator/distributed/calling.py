@@ -92,10 +92,9 @@ def bytes_of(tensor: torch.Tensor) -> torch.Tensor:
     return on_host(tensor).view(torch.uint8)
 
 
-def room_for(tensor: torch.Tensor, numel: int | None = None) -> torch.Tensor:
+def room_for(tensor: torch.Tensor) -> torch.Tensor:
     """Host memory for the bytes of a tensor like this one."""
-    count = tensor.numel() if numel is None else numel
-    return torch.empty(count * tensor.element_size(), dtype=torch.uint8)
+    return torch.empty(tensor.numel() * tensor.element_size(), dtype=torch.uint8)
 
 
 def fill(tensor: torch.Tensor, host: torch.Tensor) -> None:
