@@ -122,7 +122,8 @@ def _is_on_one(trainer: Any) -> bool:
 def state_of(trainer: Any) -> dict[str, Array]:
     """By ``CLASS.states.PLACE.PATH``, ``CLASS.steps.PLACE`` and ``CLASS.settings.NAME``.
 
-    ``CLASS`` is that of the Trainer's optimizer, ``PLACE`` is the parameter's. MXNet's own ``save_states`` writes a pickle.
+    ``CLASS`` is that of the Trainer's optimizer, ``PLACE`` is the parameter's. MXNet's own
+    ``save_states`` writes a pickle.
 
     Raises:
         UnsupportedOperation: it is not a Trainer, is one of several devices, or its state is in a
