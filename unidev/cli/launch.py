@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import os
 import sys
-from importlib.machinery import SourceFileLoader
-from types import ModuleType
 
 import click
 
 from unidev.cli.options import Integer, in_options, timeout
+from unidev.cli.programs import run_source
 from unidev.distributed.exchange.membership import MOST
 from unidev.errors import DeviceNotFoundError, InvalidDataError
 from unidev.support.printing import say
@@ -124,23 +121,10 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
         is_given = sys.path[0] in map(os.path.abspath, filter(None, folders))
         sys.path[: 0 if is_given else 1] = [os.path.dirname(path)]
     try:
-        _run_source(path)
+        run_source(path)
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
     from unidev.distributed.exchange.step_times import of_this_worker
 
     return str(of_this_worker) if of_this_worker.steps else ""
-
-
-def _run_source(path: str) -> None:
-    """Run it like Python, unlike runpy: ``__file__`` is absolute, ``sys.argv[0]`` as given.
-
-    The module also stays ``__main__`` for the program's exit handlers.
-    """
-    with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
-    module = sys.modules["__main__"] = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __cached__=None, __builtins__=builtins)
-    module.__loader__ = SourceFileLoader("__main__", path)
-    exec(code, module.__dict__)  # noqa: S102  the user's program
