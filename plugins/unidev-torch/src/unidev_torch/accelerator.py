@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from unidev.contract import Device
 
+ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
+"""Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
 STREAM_ORDERED = frozenset({"cuda", "xpu"})
 """Devices whose allocator gives freed memory to later work of the stream that it is from."""
 

@@ -12,7 +12,7 @@ import torch
 from unidev.contract import Backend, Extent, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, tensors
-from unidev_torch.accelerator import TorchCopyStream
+from unidev_torch.accelerator import ACCELERATORS, TorchCopyStream
 from unidev_torch.containers import CONTAINERS, opened
 from unidev_torch.scopes import NativeScope
 from unidev_torch.simulator import cuda
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract import BackendSpec, Children, CopyStream, Device
-
-_ACCELERATORS = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
-"""Torch's types of the devices that unidev calls ``gpu``; PrivateUse1 devices count too."""
-
 
 # Looked up once: try_gpu is a hot path, where each lookup is measurable.
 _current_accelerator = torch.accelerator.current_accelerator
@@ -302,7 +298,7 @@ class TorchBackend(Backend):
         accelerator_type = self._accelerator_type()
         if device.type == accelerator_type:
             return "gpu", self._current_index() if device.index is None else device.index
-        if accelerator_type is None and device.type in _ACCELERATORS:
+        if accelerator_type is None and device.type in ACCELERATORS:
             return "gpu", device.index or 0  # a valid name for a device that this machine lacks
         return None
 

@@ -13,13 +13,12 @@ import torch
 from torch.nn.parameter import is_lazy
 
 from unidev_torch import tensors
+from unidev_torch.accelerator import ACCELERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 CPU = torch.device("cpu")
-
-_REAL = frozenset({"cuda", "hpu", "mps", "mtia", "xpu"})
 
 _SIZE_BYTES = 8
 """A number of elements, read back to size the result; counted as one int64."""
@@ -164,7 +163,7 @@ def _index_put(
     has_masks_only = all(index is None or _is_mask(index) for index in indices)
     # On CUDA, the number in `x[mask] = 0` stays on the CPU: it fills, and counts nothing. For other
     # devices torch moves it first (python_variable_indexing.cpp); simulated ones stand in for CUDA.
-    is_filling = values.numel() == 1 and (values.device == CPU or x.device.type not in _REAL)
+    is_filling = values.numel() == 1 and (values.device == CPU or x.device.type not in ACCELERATORS)
     return () if has_masks_only and is_filling else _index(x, indices)
 
 
