@@ -165,13 +165,13 @@ def _torch_models() -> Iterator[tuple[str, Any]]:
         nn.Flatten(), nn.Linear(64, 120), nn.Sigmoid(), nn.Linear(120, 84), nn.Sigmoid(),
         nn.Linear(84, 10),
     )  # fmt: skip
-    labels = torch.arange(320) % 10
+    labels = torch.arange(512) % 10
     models = {
         "the digits' LeNet": (lenet, torch.rand(64, 1, 8, 8), 40),
         "0.5 M parameters": (chain(512, 2), torch.rand(64, 512), 20),
         "200 tensors of 64 x 64": (chain(64, 200), torch.rand(64, 64), 8),
         "8 M parameters": (chain(2048, 2), torch.rand(16, 2048), 3),
-        "8 M parameters in 8 layers": (chain(1024, 8), torch.rand(320, 1024), 1),
+        "8 M parameters in 8 layers": (chain(1024, 8), torch.rand(512, 1024), 1),
         "34 M parameters": (chain(4096, 2), torch.rand(16, 4096), 1),
     }
     for what, (net, images, calls) in models.items():
