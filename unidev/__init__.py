@@ -67,7 +67,7 @@ from unidev.registry.selection import (
 from unidev.support.version import __version__ as __version__
 from unidev.tensors.transfer import as_in_device, copy_to
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -24,7 +24,7 @@ BATCH, LEARNING_RATE, MOMENTUM = 64, 0.01, 0.5
 IMAGES = 60_000
 CLASSES, PIXELS = 10, 28
 MEAN, DEVIATION = 0.1307, 0.3081
-"""Of MNIST's pixels, from 0 to 1."""
+"""Those of MNIST's pixels, from 0 to 1."""
 
 
 def make_net() -> Model:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from unidev.errors import UnidevError
 from unidev.registry.observer import thread
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar

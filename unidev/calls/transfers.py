@@ -7,7 +7,7 @@ import math
 from unidev.contract.dtypes import DTYPES, NARROW, name_of
 from unidev.errors import UnidevError
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any

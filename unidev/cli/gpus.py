@@ -32,7 +32,7 @@ _OF_A_GPU = (
     "index", "name", "uuid", "parent", "used_bytes", "total_bytes", "shares_host_memory",
 )  # fmt: skip
 _OF_ITS_STATE = ("utilisation_percent", "power_w", "power_limit_w", "temperature_c")
-"""Of a GPU as a whole: the driver reports none of them for an instance (MIG)."""
+"""What a GPU has as a whole: the driver reports none of them for an instance (MIG)."""
 
 
 def gpus() -> list[Answer]:

@@ -75,7 +75,7 @@ def _interpreter(script: str) -> tuple[str, list[str]]:
     try:
         with open(script, "rb") as file:
             first = file.readline(512)
-    except OSError:  # an executable that cannot be read is no script
+    except OSError:  # an executable that cannot be read is not a script
         return "", []
     if not first.startswith(b"#!"):
         return "", []

@@ -5,7 +5,7 @@ Each name is imported on first use, so ``import unidev`` does not pay for it.
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unidev.support.arguments import non_negative_integer
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, NoReturn

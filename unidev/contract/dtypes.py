@@ -5,7 +5,7 @@ from __future__ import annotations
 from unidev.errors import UnsupportedDtypeError
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any

@@ -101,7 +101,7 @@ class Reader:
 
 
 class _Ending(weakref.ref[Reader]):
-    """Ends the thread of a ``Reader`` that is no longer used."""
+    """Ends the thread of a ``Reader`` that is not used any more."""
 
     queue: _Queue
     thread: threading.Thread

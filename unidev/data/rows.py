@@ -1,4 +1,4 @@
-"""The rows of what is no loader: of arrays and tensors side by side, and of any sequence."""
+"""The rows of what is not a loader: of arrays and tensors side by side, and of any sequence."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from unidev.registry.selection import active_backend
 from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 

@@ -9,7 +9,7 @@ from unidev.registry.loading import load_backend
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import bytes_text
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device

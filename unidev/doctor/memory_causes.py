@@ -23,7 +23,7 @@ def memory(case: Case) -> Iterator[Finding]:
     """A GPU's memory is nearly full; names the processes that use it."""
     for gpu in (part for each in case.machine.gpus for part in each.parts or (each,)):
         if gpu.used_bytes is None or not gpu.total_bytes or gpu.shares_host_memory:
-            continue  # what uses the host's memory is no process of the GPU's
+            continue  # what uses the host's memory is not a process of the GPU's
         if gpu.total_bytes - gpu.used_bytes < _LEAST_FREE * gpu.total_bytes:
             yield _taken(case, gpu)
 

@@ -22,7 +22,7 @@ from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager

@@ -19,7 +19,7 @@ from unidev.tensors.classify import (
 )
 from unidev.tensors.containers import tensors_of
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar, overload
 

@@ -17,7 +17,7 @@ from unidev.registry.observer import thread
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any

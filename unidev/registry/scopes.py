@@ -19,7 +19,7 @@ from unidev.contract.device import registry
 from unidev.errors import ScopeError
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager

@@ -19,7 +19,7 @@ from unidev.registry.simulation import MOST, VARIABLE, out_of_range
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -143,7 +143,7 @@ def backend_named(name: object) -> Backend:
 def _selectable(name: object) -> Backend:
     """``backend_named``, unless it is NumPy and cannot have the GPUs that are to be simulated.
 
-    Its arrays go with every framework's tensors, so loading it beside another is no error.
+    Its arrays go with every framework's tensors, so loading it beside another is not an error.
 
     Raises:
         SimulationError: it is; as for another framework that is loaded.

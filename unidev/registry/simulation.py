@@ -7,7 +7,7 @@ import os
 from unidev.errors import SimulationError
 from unidev.support.wording import bytes_in, lacks_unit, shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 

@@ -10,7 +10,7 @@ import sys
 from unidev.errors import InvalidDataError
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     Pair = int | tuple[int, int]
     """One integer for both, or ``(height, width)``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TextIO
 

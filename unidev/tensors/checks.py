@@ -6,7 +6,7 @@ from unidev.errors import DeviceMismatchError, NotATensorError, UnsupportedOpera
 from unidev.registry.loading import backend_of_type, device_getters
 from unidev.tensors.classify import extents_of, is_model
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any

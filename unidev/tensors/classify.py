@@ -34,7 +34,7 @@ from unidev.registry.loading import (
 )
 from unidev.support.wording import kind_of, shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any

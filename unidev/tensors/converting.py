@@ -27,7 +27,7 @@ from unidev.support.wording import kind_of, shown
 from unidev.tensors.python_data import as_numpy
 from unidev.tensors.transfer import copied
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any

@@ -29,7 +29,7 @@ from unidev.tensors.python_data import (
     default_dtype,
 )
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any

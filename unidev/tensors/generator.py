@@ -8,7 +8,7 @@ from unidev.support.arguments import non_negative_integer
 from unidev.support.forking import fork_safe_lock
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -13,7 +13,7 @@ from unidev.tensors.creating import read, uploader
 from unidev.tensors.python_data import refuse_masked
 from unidev.tensors.transfer import moved
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar

@@ -7,7 +7,7 @@ from unidev.contract.backend import Unsupported
 from unidev.errors import UnsupportedOperation
 from unidev.tensors.containers import replace_tensors
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 

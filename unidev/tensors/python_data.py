@@ -9,7 +9,7 @@ from unidev.contract.dtypes import DTYPES, FINITE, NARROW, numpy_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
 from unidev.support.wording import kind_of, shown, type_name
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

@@ -10,7 +10,7 @@ from unidev.errors import BackendMismatchError
 from unidev.registry.loading import backend_of_type, copiers, device_getters
 from unidev.tensors.classify import PLAIN, values_of
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar

@@ -9,7 +9,7 @@ from unidev.registry.observer import thread
 from unidev.support.arguments import non_negative_integer
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from unidev.tracing.recorder import Recorder
     from unidev.tracing.trace import Trace

@@ -6,7 +6,7 @@ from unidev.errors import InvalidDataError
 from unidev.registry.observer import thread
 from unidev.support.wording import shown
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from unidev.tracing.recorder import Recorder
 

@@ -26,7 +26,7 @@ class Frame(NamedTuple):
     """
 
     kind: int
-    """Of no concern to a launcher."""
+    """A launcher need not look at it."""
     peer: int
     """The other end, by rank, or one of the negative numbers of this module."""
     tag: int

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 _PAGE = 4096
 _MOST_BYTES, _LEAST_SLOT, _MOST_SLOT = 64 << 20, 16 * _PAGE, 4 << 20
-"""Of all slots together, and of each. The system provides only the pages that are written to."""
+"""The most bytes of all slots together, and the least and the most of each.
+
+The system provides only the pages that are written to.
+"""
 _SIDES = 2
 """Slots of each worker: while one is read, what comes next is written to the other."""
 _WAYS_OUT = 2

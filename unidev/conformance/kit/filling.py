@@ -34,7 +34,7 @@ _FROM_HOST_BYTES = 2**20
 
 
 def _check_made_there(bench: Workbench, device: Device) -> None:
-    """Of a large fill, the backend itself uploads no more than ``Backend.full`` may."""
+    """For a large fill, the backend uploads no more than ``Backend.full`` may."""
     backend, upload = bench.backend, bench.backend.from_numpy
     sent: list[int] = []
 

@@ -30,7 +30,7 @@ _SHOWN_BYTES = 32
 _ROUNDED_BYTES = 4096
 """A block of memory may be so much larger, or twice as large, as was asked for."""
 _MOST_ENTRIES = 8
-"""Of one name; those beyond are only counted."""
+"""So many are kept under one name; those beyond are only counted."""
 _MOST_CHARACTERS = 200
 
 

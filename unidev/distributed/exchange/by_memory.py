@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 _SMALL_BYTES = 1 << 17
-"""Of all workers together: each combines as much by itself sooner than all meet once more."""
+"""All workers' bytes together: each adds up so few by itself sooner than all meet once more."""
 
 
 class MemoryCarrier:

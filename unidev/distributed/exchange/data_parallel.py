@@ -98,7 +98,7 @@ class DataParallel(ReplicatedModel):
             normalisation that can do this: compiled ones cannot; the engine between the workers
             cannot add up in ``reduce_dtype``.
         InvalidDataError: a device is listed twice; ``reduction`` or ``batch_norm`` is neither of
-            the two; ``reduce_dtype`` is no such name; the models of two workers differ.
+            the two; ``reduce_dtype`` is neither of its two; the models of two workers differ.
         DeviceError: there are no devices, or one is invalid or not available.
         BackendMismatchError: a device is another framework's.
         OutOfDeviceMemoryError: the model does not fit. It is then where it was.

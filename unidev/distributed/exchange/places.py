@@ -24,7 +24,7 @@ _MPI = (
     ),
     ("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"),
 )  # fmt: skip
-"""Of Open MPI, and of MPICH and Intel MPI."""
+"""The variables of Open MPI, and those of MPICH and Intel MPI."""
 _SPECIAL_STEPS = 0xFFFF_FFF0
 """From here on a Slurm step is not srun's, but the batch script, or outside of any step."""
 

@@ -11,7 +11,7 @@ from unidev.support.arguments import checked_path
 from unidev.support.wording import bytes_text, kind_of
 from unidev.tensors.classify import model_of
 
-TYPE_CHECKING = False  # not typing's: importing that takes as long as all of unidev
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence

@@ -49,10 +49,10 @@ class JaxAutograd(Autograd):
     def of_model(
         self, loss_of: Callable[[Any], Any], model: Any, trainable: Mapping[str, Any]
     ) -> tuple[Any, Sequence[Any | None]]:
-        """Of a copy of the module whose variables hold what JAX differentiates.
+        """The gradients of a copy of the module whose variables hold what JAX differentiates.
 
-        Of Keras's, itself, in a scope in which its variables have those values. Variables that the
-        loss has changed there, such as running statistics, change in ``model``.
+        A model of Keras's is called itself, in a scope in which its variables have those values.
+        Variables that the loss has changed there, such as running statistics, change in ``model``.
 
         Raises:
             UnsupportedOperation: JAX traces a function in which Keras's variables are constants.

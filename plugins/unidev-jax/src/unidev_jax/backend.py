@@ -226,7 +226,7 @@ class JaxBackend(Backend):
         return not any(not isinstance(x, TRACER) and x.is_deleted() for x in map(plain, xs))
 
     def extents(self, x: Any) -> Sequence[Extent]:
-        """Of each part on a device of this process."""
+        """An extent for each part on a device of this process."""
         value = value_of(x)
         check_alive(value)
         if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):

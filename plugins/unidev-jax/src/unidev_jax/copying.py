@@ -49,7 +49,7 @@ _AT_ONCE: Any = getattr(_xla, "HostBufferSemantics", None) and (
 
 
 def dtype_of(spec: object) -> Any:
-    """The dtype behind ``jnp.float32``, a class that is no class, or one of its name; or None.
+    """The dtype behind ``jnp.float32``, which looks like a class, or one of its name; or None.
 
     So ``jnp.int4``, ``ml_dtypes.int4``, their dtype and ``"int4"``, which NumPy does not have.
     """

@@ -51,7 +51,7 @@ class JaxInstallation(Installation):
 
 
 def _conflicts(toolkits: Sequence[str]) -> Iterator[Conflict]:
-    """Of plugins for these versions of CUDA, newest first.
+    """The conflicts of plugins for these versions of CUDA, newest first.
 
     JAX has one place for CUDA, and uses a plugin only with the jaxlib of its own version:
     https://github.com/jax-ml/jax/blob/main/jaxlib/plugin_support.py. ROCm's are not so strict.

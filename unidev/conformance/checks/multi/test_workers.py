@@ -31,7 +31,7 @@ _EXCHANGES = (
     "structures_that_differ", "shards", "refused_shards", "own_gpus",
 )  # fmt: skip
 _BY_MEMORY = ("reductions", "extremes", "sums_by_bits", "moved")
-"""Of these, what travels without the framework's engine, too."""
+"""The questions that are asked again of what travels without the framework's engine."""
 _SIZE = 3
 _LATE_S = 60
 _NUMPY: dict[str, Any] = dict(zip(OPERATIONS, (np.sum, np.min, np.max, np.mean), strict=True))

@@ -122,7 +122,7 @@ def test_foreign_tensor(bench: Workbench) -> None:
 
 @check(needs=("probe.elsewhere",))
 def test_tensors_elsewhere(bench: Workbench) -> None:
-    """Of a tensor on several devices, or on none, the error says where it is; it can be read."""
+    """The error about a tensor on several devices, or on none, says where it is; it can be read."""
     found = bench.probe.elsewhere()
     if not found:
         bench.not_applicable("the probe makes none on these devices")

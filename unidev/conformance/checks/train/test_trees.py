@@ -49,7 +49,7 @@ def _tensors(tree: Any, where: str) -> tuple[Any, Any]:
     layer, rest = tree["layer"], tree["rest"]
     kinds = type(tree), type(layer), type(rest), type(rest[1]), type(rest[1][0])
     assert kinds == (dict, Frozen, tuple, list, Point), f"{where}: the containers are {kinds}"
-    assert (layer.name, rest[1][0].x) == ("first", 3), f"{where}: what is no tensor has changed"
+    assert (layer.name, rest[1][0].x) == ("first", 3), f"{where}: what is not a tensor has changed"
     assert rest[1][0].y is layer.data, f"{where}: a tensor in two places became two"
     return layer.data, rest[0]
 

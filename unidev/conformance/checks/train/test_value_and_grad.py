@@ -278,7 +278,7 @@ def test_buffers_are_the_models(bench: Workbench, device: Device) -> None:
         assert after[name] in expected, (
             f"{where}: {name} is neither as after a call of the function nor as after a step"
             if name in buffers
-            else f"{where}: value_and_grad has changed {name}, which is no buffer"
+            else f"{where}: value_and_grad has changed {name}, which is not a buffer"
         )
     changed = [name for name in buffers if after[name] != before[name]]
     bench.evidence.add("changed", f"{where}: {changed} of {buffers}")

@@ -27,9 +27,9 @@ MATRICES = ((2, 3), (5, 4), (9, 7))
 SIZES = (0, 1, 3, 16, 67, 257, 1_025, 70_001)
 """Elements of one axis; the largest number is more than any block in which kernels work."""
 ROWS = (3, 16, 67)
-"""Of batches for up to nine devices."""
+"""The numbers of rows of batches for up to nine devices."""
 FEW_ROWS = (1, 2, 3, 5)
-"""Of batches to train with; split among two to four devices, shards have so many again."""
+"""Those of batches to train with; split among two to four devices, shards have so many again."""
 BATCHES = ((5,), (2, 1), (5, 3), (3, 301))
 """Shapes of tensors whose shards have ``FEW_ROWS``."""
 

@@ -70,7 +70,7 @@ class HeldModel:
         for name, first in self.ties.items():
             if self.expected[first]:
                 one, other = (self.bench.oracle.storage(found[each]) for each in (name, first))
-                assert one == other, f"{where}: {first} of {self.tree} is no longer tied"
+                assert one == other, f"{where}: {first} of {self.tree} is not tied any more"
 
     def memory(self) -> dict[str, Any]:
         """The extents of all that are not empty."""

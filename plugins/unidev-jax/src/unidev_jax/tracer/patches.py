@@ -51,7 +51,7 @@ _COMPARISONS = ("eq", "ge", "gt", "le", "lt", "ne")
 _METHODS = ("choose", "clip", "compress", "dot", "repeat", "searchsorted", "take")
 """Methods that take other arrays."""
 _UPDATES = ("add", "divide", "max", "min", "multiply", "power", "set", "subtract")
-"""Of ``x.at[index]``."""
+"""Methods of ``x.at[index]``."""
 _NUMPY = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
 _BY_DTYPE = ("can_cast", "iscomplexobj", "isrealobj", "ndim", "result_type", "shape", "size")
 """NumPy's functions that read no values of an array which has a shape and a dtype."""
@@ -88,7 +88,7 @@ class JaxPatches(Patches):
         yield from found
 
     def late_holders(self) -> Iterator[tuple[Any, str, Any]]:
-        """Of modules imported meanwhile, as by ``from jax import device_put``."""
+        """The names in modules imported meanwhile, as by ``from jax import device_put``."""
         for name in set(sys.modules) - self._known:
             module = sys.modules.get(name)
             for attribute, value in list(getattr(module, "__dict__", {}).items()):
@@ -168,7 +168,7 @@ class JaxPatches(Patches):
         self, moves: Transfers, operation: str, original: Function, value: Any, *arguments: Any,
         **options: Any,
     ) -> Planned:  # fmt: skip
-        """Of ``jnp.asarray``: NumPy's array, a list of numbers, or an array for another device."""
+        """``jnp.asarray`` moves NumPy's arrays, lists of numbers, and arrays for another device."""
         device = options.pop("device", None)
         if is_array(value):
             return moves.put(value, device, operation)
@@ -203,7 +203,7 @@ class JaxPatches(Patches):
             yield updating, name, self._recording.wrap(original, update)
 
     def _functions_of_numpy(self, moves: Transfers) -> Iterator[tuple[Any, str, Any]]:
-        """Of ``jax.numpy``, ``linalg`` and ``fft`` there, and ``jax.nn``; ``jnp.add`` by its class.
+        """``jax.numpy``'s, its ``linalg``'s and ``fft``'s, ``jax.nn``'s; ``jnp.add`` by its class.
 
         Not ``jax.lax``: ``reduce_window`` compares the function it is given with ``lax.max``.
         """
@@ -267,7 +267,7 @@ def _itself_if_one(x: Any, *_: Any) -> list[Any]:
 
 
 def _first(x: Any = None, *_: Any, **__: Any) -> list[Any]:
-    """Of what NumPy makes an array of, also of a list of arrays."""
+    """What NumPy makes an array of: one argument, or each part of a list."""
     if isinstance(x, (list, tuple)):
         return [each for part in x for each in _first(part)]
     return _itself(plain(x))

@@ -30,7 +30,7 @@ class Sight:
             return None
 
     def device(self, native: Any) -> Device | None:
-        """Of a ``jax.Device``; None if it is another process's."""
+        """The device that a ``jax.Device`` is; None if it is another process's."""
         found = self._backend.parse_native(native)
         return None if found is None else self._backend.device(*found)
 
@@ -80,7 +80,7 @@ def shard_shape(x: Any, wanted: Any) -> tuple[int, ...]:
 def transfer(
     operation: str, x: Any, source: Device, target: Device, shape: tuple[int, ...] | None = None
 ) -> PlannedTransfer:
-    """Of ``x``, or of a part of it that has ``shape``; NumPy's 64 bits are narrowed before."""
+    """That of ``x``, or of a part that has ``shape``; NumPy's 64 bits are narrowed before."""
     shape = tuple(x.shape) if shape is None else shape
     size = jax.dtypes.canonicalize_dtype(x.dtype).itemsize if source.kind == "cpu" else 0
     return PlannedTransfer(

@@ -41,7 +41,7 @@ def _let_hooks_send_bfloat16(torch: Any) -> None:
     compressing = {"bf16_compress_hook", "bf16_compress_wrapper_hook"}
 
     def _check_comm_hook(self: Any, hook: Any) -> Any:
-        name = getattr(hook, "__name__", None)  # a hook that is no function is refused by torch
+        name = getattr(hook, "__name__", None)  # torch refuses a hook that is not a function
         if name not in compressing or not torch.distributed.is_nccl_available():
             return check(self, hook)
 
