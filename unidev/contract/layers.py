@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Model = Any
     Pair = tuple[int, int]
     CombineMoments = Callable[[Tensor, Tensor, int], "Moments"]
-    """From this worker's ``(mean, deviations, count)``, all workers': see ``Layers.synchronized``."""
+    """This worker's ``(mean, deviations, count)`` to all workers': see ``Layers.synchronized``."""
 
 
 class Moments(NamedTuple):
