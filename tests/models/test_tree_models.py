@@ -143,7 +143,7 @@ def test_what_keeps_a_model_refuses_a_tree(refuses: Callable[[Any], Any]) -> Non
 @pytest.mark.parametrize(
     ("tree", "message"),
     [
-        ({}, "these are of: none"),
+        ({}, "this dict contains no tensor, so it is not a model"),
         (SimpleNamespace(a=3), "a model is required, not types.SimpleNamespace"),
         (3, "a model is required, not int"),
     ],
