@@ -63,4 +63,6 @@ def test_ctrl_c_ends_it_without_a_traceback(backend, options, tmp_path):
         assert "epoch  1" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
         _, said = process.communicate()
-    assert (process.returncode, said) == (130, "")
+    assert process.returncode == 130
+    assert "Traceback" not in said  # TensorFlow logs lines of its own
+    assert "Interrupt" not in said
