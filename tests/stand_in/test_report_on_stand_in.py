@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import on_stand_in  # noqa: F401  the file is left out where there is no stand-in
-from hardware_report import document, listed
+from hardware_report import document, plan
 from hardware_report.plan import steps_of
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +25,7 @@ def test_each_step_of_the_short_report_passes_or_needs_kernels(tmp_path: Path) -
     )  # fmt: skip
     report = document.read(tmp_path / document.JSON_NAME)
     planned = [each.name for each in steps_of(is_short=True)]
-    absent = listed.read_list(LIST, planned)
+    absent = plan.read_list(LIST, planned)
     wanted = {name: "not run" if name in absent else "pass" for name in planned}
     shown = {each["step"]: each["verdict"] for each in report["results"]}
     assert shown == wanted, done.stderr
