@@ -204,6 +204,7 @@ def test_the_end_of_the_parent_ends_all(number: int, by: str, mark: str, tmp_pat
 
 
 def test_a_group_ends_though_ctrl_c_has_left_the_lock_of_poll_locked() -> None:
+    # It lives until it is killed; should nobody do so, it is gone before long.
     words = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(words, start_new_session=True) as process:
         process._waitpid_lock.acquire()  # type: ignore[attr-defined]  # as an interrupt in `poll`

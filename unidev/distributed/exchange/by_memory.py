@@ -1,4 +1,7 @@
-"""Arrays of all workers on one host, exchanged in memory that they share."""
+"""Arrays of all workers on one host, exchanged in memory that they share.
+
+And which part of them each worker combines, in which order: so do messages between hosts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A worker's process: imports the function, runs it, reports, and leaves when all have finished."""
+"""A worker's process: sees its own GPUs only, imports the function, runs it, and reports.
+
+It leaves when all have finished.
+"""
 
 from __future__ import annotations
 

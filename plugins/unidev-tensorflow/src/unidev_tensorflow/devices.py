@@ -1,4 +1,4 @@
-"""TensorFlow's devices, its names for them, and the matching devices of unidev."""
+"""TensorFlow's devices, its names and scopes for them, and the matching devices of unidev."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow's kinds of tensor, and how to reach their parts."""
+"""TensorFlow's kinds of tensor, how to reach their parts, and the scope of their device."""
 
 from __future__ import annotations
 
