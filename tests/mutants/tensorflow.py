@@ -208,7 +208,7 @@ def scopes_end_on_no_device(backend: Any) -> None:
     """Leaving a scope clears the thread's device, instead of setting that of before."""
     from tensorflow.python.eager import context
 
-    from unidev_tensorflow.devices import NativeScope
+    from unidev_tensorflow.scopes import NativeScope
 
     def leave(self: Any, *exc_info: object) -> None:
         context.context()._set_device("", context.pydev.DeviceSpec.from_string(""))

@@ -197,7 +197,7 @@ def cross_entropy_by_softmax(backend: Any) -> None:
     import tensorflow as tf
 
     from unidev_tensorflow.nn import TensorFlowFunctions
-    from unidev_tensorflow.tensors import scope_of
+    from unidev_tensorflow.scopes import scope_of
 
     @replace(TensorFlowFunctions)
     def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:

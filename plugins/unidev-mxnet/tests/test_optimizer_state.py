@@ -11,7 +11,7 @@ import pytest
 from optimizer_checks import check_continued, check_foreign_refused
 
 import unidev
-from unidev_mxnet.native_calls import numpy_semantics
+from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,14 +1,12 @@
-"""Arrays of all workers on one host, exchanged in memory that they share.
-
-And which part of them each worker combines, in which order: so do messages between hosts.
-"""
+"""Arrays of all workers on one host, exchanged in memory that they share."""
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from unidev.distributed.exchange.parts import combined, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,17 +78,3 @@ class MemoryCarrier:
                 piece,
                 [np.frombuffer(slot, own.dtype, piece.size) for slot in self._memory.slots()],
             )
-
-
-def parts_of(count: int, size: int) -> list[slice]:
-    """The part of so many elements that each of ``size`` workers combines, by rank."""
-    ends = [count * rank // size for rank in range(size + 1)]
-    return [slice(start, end) for start, end in pairwise(ends)]
-
-
-def combined(arrays: Sequence[Array], ufunc: np.ufunc) -> Array:
-    """All arrays as one, in new memory, in the order given: that of ranks, whoever came first."""
-    total: Array = arrays[0].copy()
-    for other in arrays[1:]:
-        ufunc(total, other, out=total)
-    return total

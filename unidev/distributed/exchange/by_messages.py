@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.distributed.exchange.by_memory import combined, parts_of
+from unidev.distributed.exchange.parts import combined, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

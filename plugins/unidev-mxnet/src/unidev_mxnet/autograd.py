@@ -13,7 +13,7 @@ from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untype
 
 from unidev.contract import Autograd
 from unidev.errors import UnsupportedOperation
-from unidev_mxnet.native_calls import numpy_semantics
+from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

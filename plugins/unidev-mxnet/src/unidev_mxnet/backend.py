@@ -30,10 +30,10 @@ from unidev_mxnet.memory import allocate
 from unidev_mxnet.native_calls import (
     ContextAnswer,
     get_context,
-    numpy_semantics,
     numpy_shapes,
     split_answer,
 )
+from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

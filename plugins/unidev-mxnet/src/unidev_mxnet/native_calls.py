@@ -1,4 +1,4 @@
-"""Calls to MXNet's C library that its Python makes too slowly, or not at all; NumPy's semantics.
+"""Calls to MXNet's C library that its Python makes too slowly, or not at all.
 
 The library is the one that MXNet has loaded. ``PyDLL`` keeps the interpreter's lock, which takes a
 third of the time and is right for calls that neither wait nor compute.
@@ -7,10 +7,8 @@ third of the time and is right for calls that neither wait nor compute.
 from __future__ import annotations
 
 import ctypes
-from contextlib import nullcontext
 from typing import Any
 
-import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet.base import _LIB, check_call  # type: ignore[import-untyped]
 from mxnet.numpy import ndarray  # type: ignore[import-untyped]
@@ -63,28 +61,6 @@ class numpy_shapes:  # noqa: N801  reads as the scope that it is
     def __exit__(self, *exc_info: object) -> None:
         if not self._was_on:
             _set_is_numpy_shape(0, ctypes.byref(ctypes.c_int()))
-
-
-class numpy_semantics:  # noqa: N801  reads as the scope that it is
-    """``with numpy_semantics():`` is a scoped ``mx.npx.set_np()``.
-
-    Inside it Gluon creates ``mx.np.ndarray`` parameters, and its layers compute with them.
-    ``shapes`` and ``arrays`` switch on one of the two, as far as they are on in another thread.
-    """
-
-    __slots__ = ("_arrays", "_shapes")
-
-    def __init__(self, *, shapes: bool = True, arrays: bool = True) -> None:
-        self._shapes = numpy_shapes() if shapes else nullcontext()
-        self._arrays = mx.util.np_array(arrays)
-
-    def __enter__(self) -> None:
-        self._shapes.__enter__()
-        self._arrays.__enter__()
-
-    def __exit__(self, *exc_info: object) -> None:
-        self._arrays.__exit__(*exc_info)
-        self._shapes.__exit__(*exc_info)
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:

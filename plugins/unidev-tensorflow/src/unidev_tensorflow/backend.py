@@ -20,8 +20,9 @@ from unidev_tensorflow.deep_copy.eager import (
     eager_copy,
 )
 from unidev_tensorflow.deep_copy.public import copied, register_gradient
-from unidev_tensorflow.devices import LocalDevices, NativeScope
+from unidev_tensorflow.devices import LocalDevices
 from unidev_tensorflow.memory.extents import extents, host_array
+from unidev_tensorflow.scopes import NativeScope
 from unidev_tensorflow.tensors import (
     COMPOSITES,
     DISTRIBUTED,

@@ -1,4 +1,4 @@
-"""TensorFlow's devices, its names and scopes for them, and the matching devices of unidev."""
+"""TensorFlow's devices, its names for them, and the matching devices of unidev."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.errors import ScopeError
 from unidev_tensorflow.deep_copy.eager import CPU_NUMBERS, GPU_NUMBERS
 
 if TYPE_CHECKING:
@@ -154,24 +153,3 @@ def _is_local(spec: Any) -> bool:
     # Another task's devices do not belong to this process; full names of the local task come from
     # tensors and are looked up in the table.
     return spec.job in (None, "localhost") and not spec.replica and not spec.task
-
-
-class NativeScope:
-    """``tf.device(name)``, which applies to one thread."""
-
-    def __init__(self, name: str, device: Device) -> None:
-        self._scope = tf.device(name)
-        self._device = device
-
-    def __enter__(self) -> None:
-        self._scope.__enter__()
-
-    def __exit__(self, *exc_info: object) -> None:
-        try:
-            self._scope.__exit__(*exc_info)
-        except RuntimeError as error:
-            raise ScopeError(
-                f"exit from `with {self._device}:` while a `tf.device(...)` that was entered "
-                "inside it is still open, which TensorFlow does not allow: leave that one first. "
-                "Until then, TensorFlow's own new tensors may go to another device than unidev's."
-            ) from error

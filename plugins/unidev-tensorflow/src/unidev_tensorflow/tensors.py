@@ -1,8 +1,7 @@
-"""TensorFlow's kinds of tensor, how to reach their parts, and the scope of their device."""
+"""TensorFlow's kinds of tensor, and how to reach their parts."""
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from functools import cache
 from typing import Any
@@ -18,8 +17,6 @@ DISTRIBUTED = tf.distribute.DistributedValues
 EAGER = tf.__internal__.EagerTensor
 
 TENSORS = (tf.Tensor, tf.Variable, *COMPOSITES, DISTRIBUTED)
-
-_NOWHERE = contextlib.nullcontext()
 
 
 def keras_tensors() -> tuple[type, ...]:
@@ -117,17 +114,3 @@ def _checked(keras: Any) -> Any:
 
 _whole: list[Any] = [None]
 """Keras, once it is imported completely and runs on TensorFlow, which it then does for good."""
-
-
-def scope_of(x: Any) -> Any:
-    """``tf.device`` for the device of ``x``, a tensor or a variable; no scope if it is symbolic.
-
-    TensorFlow computes on CPU:0 unless a scope differs. No scope for a variable that a strategy has
-    mirrored: that computes on the replica's device.
-    """
-    if type(x) is EAGER:
-        return tf.device(x.device)
-    value = getattr(x, "_value", x)  # Keras's variable holds one of TensorFlow's
-    if isinstance(value, DISTRIBUTED) or is_symbolic(value):
-        return _NOWHERE
-    return tf.device(value.device)

@@ -12,8 +12,8 @@ from mxnet.gluon import Block, HybridBlock, nn  # type: ignore[import-untyped]
 from unidev import UnsupportedOperation
 from unidev.contract import Layers
 from unidev_mxnet.models.tree import blocks_of
-from unidev_mxnet.native_calls import numpy_semantics
 from unidev_mxnet.nn.synchronized import synchronized
+from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

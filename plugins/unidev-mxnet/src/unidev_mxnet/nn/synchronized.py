@@ -12,7 +12,7 @@ from mxnet.gluon import Block, nn  # type: ignore[import-untyped]
 
 from unidev import UnidevError, UnsupportedOperation
 from unidev_mxnet.models.tree import blocks_of
-from unidev_mxnet.native_calls import numpy_semantics
+from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

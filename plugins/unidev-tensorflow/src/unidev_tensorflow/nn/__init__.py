@@ -19,7 +19,7 @@ from unidev_tensorflow.nn.images import (
     to_first,
     to_last,
 )
-from unidev_tensorflow.tensors import scope_of
+from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
     from unidev.contract import Layers, Pair, Tensor

@@ -29,7 +29,7 @@ from unidev_tensorflow.nn.images import (
     to_last,
 )
 from unidev_tensorflow.nn.portable_layer import PortableLayer, Weight, WeightlessLayer
-from unidev_tensorflow.tensors import scope_of
+from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

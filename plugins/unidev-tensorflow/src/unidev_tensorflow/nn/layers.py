@@ -14,7 +14,7 @@ from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.nn import keras_layers
 from unidev_tensorflow.nn.portable_layer import PortableLayer
 from unidev_tensorflow.nn.synchronized import synchronized
-from unidev_tensorflow.tensors import scope_of
+from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev_tensorflow.nn.images import converted
-from unidev_tensorflow.tensors import scope_of
+from unidev_tensorflow.scopes import scope_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
