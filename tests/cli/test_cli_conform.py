@@ -165,6 +165,7 @@ def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev,
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_copy_that_hangs_is_a_timeout(unidev, tmp_path) -> None:
     broken(tmp_path, "import time; time.sleep(600)")
     done = conform_broken(

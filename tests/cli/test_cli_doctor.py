@@ -272,6 +272,7 @@ def test_frameworks_are_asked_at_the_same_time(doctor, plugin, tmp_path) -> None
     assert (states["strange"], states["other"]) == ("works", "works")
 
 
+@pytest.mark.slow
 def test_a_framework_that_hangs_is_ended_and_progress_is_shown(doctor, plugin) -> None:
     done = doctor("--timeout", "10", UNIDEV_PLUGINS=plugin(load="import time; time.sleep(600)"))
     assert "unidev: asking" in done.stderr
@@ -320,6 +321,7 @@ def nvmlDeviceGetHandleByIndex(index):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("init", "words"),
     [

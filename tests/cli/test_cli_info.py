@@ -178,6 +178,7 @@ def test_a_plugin_that_kills_python_on_import_takes_nobody_with_it(unidev, tmp_p
     assert "a plugin breaks the process" in found[""]["choice"]["reason"]
 
 
+@pytest.mark.slow
 def test_a_framework_that_hangs_is_ended_and_the_others_are_shown(unidev, tmp_path) -> None:
     name = plugin(tmp_path, load="import time; time.sleep(600)")
     done = unidev("info", "--timeout", "10", UNIDEV_PLUGINS=name)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from faulty_launchers import FAULTY
 
+pytestmark = pytest.mark.slow
+
 HELPERS = str(Path(__file__).parents[1] / "helpers")
 
 

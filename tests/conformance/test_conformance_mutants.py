@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mutants
 import pytest
@@ -21,11 +21,14 @@ from unidev.devices.finding import check_device, resolve_device
 from unidev.support.child_processes import Interruption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mutants.mutant import Mutant
 
 REFERENCE_COUNTS = (0, 1, 4)
+TAKING_LONG = {"workers"}
+"""Groups whose checks start processes."""
 OWN = {name: each for name, each in MUTANTS.items() if each.plugin in (NUMPY, TOY)}
 """The others are judged in the session of the framework that they are made of."""
 FAILING = {name: each for name, each in OWN.items() if each.result == "fail"}
@@ -49,18 +52,31 @@ NOT_IN_NUMPY = {
 }  # fmt: skip
 
 
+def first_of_each_group(found: Mapping[str, Mutant]) -> list[Any]:
+    """Their names; those that only one more check of a group needs are slow, being hundreds."""
+    seen: set[str] = set()
+    named = []
+    for name, each in found.items():
+        group = each.caught_by[0].partition(".")[0]
+        is_first = group not in seen and group not in TAKING_LONG
+        named.append(name if is_first else pytest.param(name, marks=pytest.mark.slow))
+        seen.add(group)
+    return named
+
+
 def judged(name: str, mutant: Mutant, folder: Path) -> ChildResult:
     job = mutant_job(name, mutant.caught_by, mutant.simulated_count, profile=mutant.profile)
     return run_all({name: job}, folder)[name]
 
 
-@pytest.mark.parametrize("name", FAILING)
+@pytest.mark.parametrize("name", first_of_each_group(FAILING))
 def test_a_mutant_fails_each_check_that_it_names(name: str, tmp_path: Path) -> None:
     told = judged(name, FAILING[name], tmp_path)
     for check in FAILING[name].caught_by:
         assert told.results.get(check) == "fail", told.described(check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOUND_HERE)
 def test_a_sound_variant_passes_what_its_broken_twins_fail(name: str, tmp_path: Path) -> None:
     told = judged(name, SOUND_HERE[name], tmp_path)
@@ -68,6 +84,7 @@ def test_a_sound_variant_passes_what_its_broken_twins_fail(name: str, tmp_path: 
         assert told.results.get(check) == "pass", told.described(check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BREAKING)
 def test_a_mutant_that_breaks_the_process_is_told_by_the_parent(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -137,9 +154,12 @@ def test_only_what_numpy_lacks_is_unsupported(reference: dict[str, ChildResult])
     ("profile", "simulated", "some"),
     [
         ("train", 2, {"layers.conv2d", "functional.values", "models.container_of_arrays"}),
-        ("multi", 3, {"splitting.shards", "replicating.copies", "reducing.values"}),
+        pytest.param(
+            "multi", 3, {"splitting.shards", "replicating.copies", "reducing.values"},
+            marks=pytest.mark.slow,
+        ),
     ],
-)
+)  # fmt: skip
 def test_numpy_passes_what_it_has_of_a_profile_and_says_what_it_has_not(
     profile: str, simulated: int, some: set[str], tmp_path: Path
 ) -> None:

@@ -91,11 +91,13 @@ def test_a_crash_shows_the_last_words_without_control_characters(run_fake) -> No
     assert "\x1b" not in message
 
 
+@pytest.mark.slow
 def test_a_check_that_goes_on_may_take_longer_than_the_time_limit(run_fake) -> None:
     report = run_fake({"a.one": "works for 12", "a.two": "pass"}, timeout_s=8)
     assert results(report) == {"a.one": "pass", "a.two": "pass"}
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_a_timeout_and_says_where(run_fake) -> None:
     report = run_fake({"a.one": "hang", "a.two": "pass"}, timeout_s=8)
     assert results(report) == {"a.one": "timeout", "a.two": "pass"}
@@ -172,6 +174,7 @@ def test_a_problem_of_the_run_fails_it(run_fake) -> None:
     assert judge(report).exit_code == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["segv", "hang"])
 def test_dying_or_hanging_after_the_last_check_changes_no_verdict(
     run_fake, monkeypatch, how

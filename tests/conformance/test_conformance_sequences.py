@@ -97,6 +97,7 @@ def test_each_function_is_reached() -> None:
     assert [name for name, count in found["calls"].items() if not count] == ["convert"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["what_was_read_is_kept", "only_two_scopes_count"])
 def test_the_program_of_a_failure_runs_alone(name: str, tmp_path: Path) -> None:
     environment = {

@@ -300,6 +300,7 @@ def test_the_next_batch_in_a_forked_child_is_an_error(run_python: RunPython) -> 
     assert printed.splitlines()[-2:] == ["9", "7 8"]
 
 
+@pytest.mark.slow
 def test_loaders_that_block_for_ever_hold_up_the_end_of_python_for_seconds_together() -> None:
     program = (
         "import threading, numpy as np, unidev\n"

@@ -6,6 +6,8 @@ import pytest
 from exchange_counts import ENGINE, OWN, RESTORE, SIZES, STEP, most
 from exchange_table import documented, engine_costs, value
 
+pytestmark = pytest.mark.slow
+
 MODELS = {STEP, RESTORE}
 """NumPy has none: PyTorch's tests count these."""
 

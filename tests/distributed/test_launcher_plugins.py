@@ -212,6 +212,7 @@ def test_its_workers_exchange_as_those_of_this_machines_own_launcher(mark: str) 
     assert str(found) == str(unidev.run(run_samples.everything, **options))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_agent")
 @pytest.mark.parametrize(
     ("how", "words"),

@@ -65,6 +65,7 @@ def test_without_a_stopped_one_the_first_that_waits_is_shown_with_its_stack() ->
     assert (error.rank, error.traceback) == (0, "stack of 0")
 
 
+@pytest.mark.slow
 def test_a_broken_collective_is_the_stopped_ones_though_it_had_come_to_all() -> None:
     news = broken(0, "raised CollectiveError: deadline")
     error = blamed(*progress((3, 2), (3, 3)), news, stopped=1)
@@ -81,6 +82,7 @@ def test_none_is_blamed_if_all_run_and_their_engines_could_not_join() -> None:
     assert "worker 1 raised CollectiveError: refused. Perhaps another program" in str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("entered", "stopped"), [(0, None), (1, 1)])
 def test_one_that_does_not_come_to_joining_or_is_stopped_is_blamed(entered, stopped) -> None:
     joining = progress((1, 0), (entered, 0), operation=JOINING)

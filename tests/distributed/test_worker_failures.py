@@ -41,6 +41,7 @@ def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:
     return caught.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
     ("how", "words", "number"),
@@ -71,6 +72,7 @@ def test_the_workers_own_traceback_is_in_the_error() -> None:
     assert "in _crash" in failure("crashes", 1).traceback
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words", "inside"),
     [
@@ -112,12 +114,14 @@ def test_bytes_that_are_no_message_are_the_failure_of_their_worker() -> None:
     assert "wrote to the pipe of its messages what is not one" in str(caught.value)
 
 
+@pytest.mark.slow
 def test_one_that_does_not_come_is_named_with_its_stack() -> None:
     error = failure("late", 2, timeout=2)
     assert "did not come to all_reduce (its collective number 4)" in str(error)
     assert "_sleep_where_all_can_see" in error.traceback
 
 
+@pytest.mark.slow
 def test_one_that_is_stopped_is_named() -> None:
     assert "it is stopped (SIGSTOP)" in str(failure("stopped", 1, timeout=2))
 
@@ -175,6 +179,7 @@ def test_a_fork_of_a_worker_ends_and_reports_nothing_of_its_own(
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP]
 )  # fmt: skip

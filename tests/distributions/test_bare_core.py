@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from distributions.conftest import Installed
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 INSTALLED = """
 import importlib.metadata

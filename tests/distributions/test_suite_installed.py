@@ -11,6 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from distributions.conftest import Installed
 
+pytestmark = pytest.mark.slow
+
 MUTANTS = Path(__file__).parents[1]
 """The folder that has the package ``mutants``."""
 HOSTILE = """\

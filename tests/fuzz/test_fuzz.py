@@ -10,6 +10,8 @@ import pytest
 import unidev
 from unidev.registry.loading import load_backend
 
+pytestmark = pytest.mark.slow
+
 
 def test_no_bad_call_ends_in_anything_but_an_error_of_unidevs() -> None:
     assert list(bad_calls.findings("numpy", 500, seed=4)) == []

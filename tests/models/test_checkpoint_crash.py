@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from multiprocessing.process import BaseProcess
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 KILLS = 200
 INTERRUPTS = 8
 AT_ONCE = 3

@@ -22,6 +22,8 @@ from unidev.support.child_processes import Interruption
 if TYPE_CHECKING:
     from hardware_report.reading import Left
 
+pytestmark = pytest.mark.slow
+
 PASSES = "answer('pass')"
 FAILS = "answer('fail', 'it is wrong')"
 ABSENT = "answer('not run', 'needs a GPU')"

@@ -65,6 +65,7 @@ def conform(left: Any, *words: str, **given: Any) -> Any:
     return reading.conformance(left(done.stdout, done.stderr, done.returncode, **given))
 
 
+@pytest.mark.slow
 def test_the_suite_is_judged_by_its_own_verdict_and_devices(left) -> None:
     outcome = conform(left, "--only", "no.such_check")
     assert "wrote no report: exit code 2" in (outcome.reason or "")

@@ -18,6 +18,8 @@ from mutation.reach import Reach
 from mutation.record import Record
 from mutation.score import Score, score
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PROFILES = tuple(CORE)
 MODULE = """

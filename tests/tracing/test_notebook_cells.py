@@ -12,6 +12,8 @@ from notebooks import need_notebooks, run_cells
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 START = "import unidev\n%load_ext unidev\nx = unidev.ones(4, device='gpu')"
 
 
