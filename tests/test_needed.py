@@ -51,21 +51,23 @@ def test_a_file_without_its_tool_is_left_out_and_the_summary_says_so(
 ) -> None:
     monkeypatch.delenv("TOOLS_REQUIRED", raising=False)
     monkeypatch.setitem(TOOLS, "no_such", "run it")
-    pytester.makeconftest((ROOT / "conftest.py").read_text(encoding="utf-8"))
     pytester.makepyfile(test_one="import no_such", test_two="def test(): pass")
     pytester.mkdir("sub").joinpath("test_three.py").write_text(
         "import pytest\n"
         "@pytest.mark.parametrize('x', [1, 2])\n"
         "def test(x): pytest.skip('elsewhere')\n"
     )
-    result = pytester.runpytest_inprocess("-p", "no:cacheprovider")
+    result = pytester.runpytest_inprocess("-p", "left_out")
     result.assert_outcomes(passed=1, skipped=3)
     result.stdout.fnmatch_lines(
         ["2 tests of sub/test_three.py: elsewhere",
          "test_one.py: not installed: no_such (run it)"], consecutive=True
     )  # fmt: skip
     monkeypatch.setenv("TOOLS_REQUIRED", "1")
-    assert pytester.runpytest_inprocess("test_one.py").ret == pytest.ExitCode.INTERRUPTED
+    assert (
+        pytester.runpytest_inprocess("-p", "left_out", "test_one.py").ret
+        == pytest.ExitCode.INTERRUPTED
+    )
 
 
 def test_each_library_that_tests_import_has_a_command() -> None:
