@@ -11,6 +11,36 @@ from typing import NoReturn
 
 import pytest
 
+_WITH_TESTS = "pip install -e '.[test]'"
+TOOLS = {
+    **dict.fromkeys(
+        (
+            "build", "click", "editables", "hatch_fancy_pypi_readme", "hatchling", "hypothesis",
+            "jinja2", "jsonschema", "markdown_it", "matplotlib", "mypy", "psutil", "pynvml",
+            "rich", "tomli", "yaml",
+        ),
+        _WITH_TESTS,
+    ),
+    **dict.fromkeys(("cosmic_ray", "parso"), "pip install cosmic-ray"),
+    **dict.fromkeys(
+        ("ipykernel", "jupytext", "nbclient", "nbformat"), "pip install -e '.[notebooks]'"
+    ),
+    "py_mini_racer": "nox -s docs",
+    "sklearn": "pip install -e '.[examples]'",
+}  # fmt: skip
+"""Modules that tests import and the core does not, and the command that installs each."""
+
+
+def missing_tool(error: BaseException | None) -> str | None:
+    """Which tool is not installed, if that caused the error, and the command that installs it."""
+    while error is not None:
+        if isinstance(error, ModuleNotFoundError):
+            name = (error.name or "").partition(".")[0]
+            if name in TOOLS and find_spec(name) is None:
+                return f"not installed: {name} ({TOOLS[name]})"
+        error = error.__cause__ or error.__context__
+    return None
+
 
 def need(group: str, *modules: str, install: str) -> None:
     """Skip the test, or the file, without ``modules``; fail where ``GROUP_REQUIRED`` is set.
