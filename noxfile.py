@@ -1,7 +1,12 @@
-"""All tests: ``nox``. One session: ``nox -s torch``. The list: ``nox -l``.
+"""The tests, in three commands.
 
-Each framework is tested in an environment of its own, so that a plugin is known to work where no
-other framework is. Two more hold several of them together in one process.
+``pytest`` tests the core with NumPy, in this environment. ``nox`` does so in one of its own, and
+tries each framework in another: the suite's profile ``tensor``, and examples whose output is known.
+``nox -t full`` runs everything, in the same environments. One session: ``nox -s torch``, or all of
+it, ``nox -t full -s torch``. The list: ``nox -l``.
+
+Each framework has an environment of its own, so that a plugin is known to work where no other
+framework is. Two more hold several of them together in one process.
 
 While you work: ``nox -s format``, ``nox -s quick -- torch -k copies`` and ``nox -s check -- torch
 copy.zero_d``. These use the environment of the session ``torch``, and make it if there is none.
@@ -26,8 +31,10 @@ from nox_environments import (
     FRAMEWORKS,
     LIBRARIES,
     MPIRUN,
+    RUFF,
     TOGETHER,
     WITH_TORCH,
+    add,
     install,
     lowest_versions,
     python_for,
@@ -43,28 +50,23 @@ nox.options.error_on_missing_interpreters = True
 if hasattr(nox.options, "parallel") and {"-s", "--session", "--sessions"}.isdisjoint(sys.argv):
     nox.options.parallel = 2
     nox.options.allow_parallel = True
-WITHOUT_STAND_IN = "WITHOUT_STAND_IN" in os.environ
-# Here: of sessions that run beside each other, the output appears when they have ended.
-if len(sys.argv) == 1 and not WITHOUT_STAND_IN:
-    sys.stderr.write(
-        "nox: the session stand_in downloads 6 GB, PyTorch's build for CUDA; WITHOUT_STAND_IN=1 "
-        "leaves it out\n"
-    )
+IS_FULL = bool({"full", "-tfull", "--tag=full", "--tags=full"} & set(sys.argv))
+"""Whether all is asked for: sessions that a plain ``nox`` runs, too, then test more."""
+IS_REST = "AFTER_NOX" in os.environ
+"""Whether a plain ``nox`` has passed already: then ``nox -R -t full`` runs what that leaves out."""
+FULL = ["full"]
 
 OLDEST, NEWEST = "3.10", "3.13"
 """The oldest Python that is supported, and the newest that the core is tested on here."""
-FOR_CORE = "bench,conformance,examples,notebooks"
 ON_EACH = "tests/everywhere"  # tests of the core that run on whatever framework is there
 
-RUFF = "ruff==0.17.6"  # the same as in .pre-commit-config.yaml
 COSMIC_RAY = "cosmic-ray==8.7.0"  # another version has other operators, and so another sample
-# A test that hangs fails, with its stack, and the others go on. None takes a fifth of that time.
-PYTEST = ("python", "-m", "pytest", "--timeout", "900")
-# Most tests start a process of their own and wait for it.
-TWO_WORKERS = ("-n", "2", "--dist", "worksteal")
 # A worker that hangs in C code ends, and pytest-xdist starts another. Needs pytest 9.
-AND_IN_C = ("-o", "faulthandler_timeout=1200", "-o", "faulthandler_exit_on_timeout=true")
-IN_TWO = (*PYTEST, *TWO_WORKERS, *AND_IN_C)
+PYTEST = (
+    "python", "-m", "pytest",
+    "-o", "faulthandler_timeout=1200", "-o", "faulthandler_exit_on_timeout=true",
+)  # fmt: skip
+IN_ONE = ("-n", "0")  # the tests of these sessions start many processes, or share one
 IN_TESTS = {
     # Several processes share the cores already; threads of each would only wait for one another.
     "OMP_NUM_THREADS": "1",
@@ -78,12 +80,6 @@ IN_TESTS = {
 }
 WITH_NOTEBOOKS = {"NOTEBOOKS_REQUIRED": "1"}
 """Where notebooks are run, a kernel that is missing is an error, no skip."""
-
-
-def install_for_core(session: nox.Session, *constraints: str) -> None:
-    """Install what the core's tests need."""
-    install(session, extras=FOR_CORE, constraints=constraints)
-    session.install("--no-compile", COSMIC_RAY, *constraints)
 
 
 def run_once(session: nox.Session, program: str) -> None:
@@ -102,7 +98,84 @@ def check_types(session: nox.Session, *paths: str) -> None:
     session.run("mypy", "--cache-dir", str(session.cache_dir / f"mypy-{session.name}"), *paths)
 
 
-@nox.session
+# -- what `nox` runs -------------------------------------------------------------------------------
+
+
+@nox.session(tags=FULL)
+def core(session: nox.Session) -> None:
+    """The core with NumPy, and with it the suite: as ``pytest``, and with ``-t full`` all of it."""
+    install(session, extras="test")
+    if not IS_FULL:
+        session.run(*PYTEST, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+        return
+    add(session, COSMIC_RAY)
+    chosen = ("-m", "slow") if IS_REST else ("-m", "")
+    required = {**IN_TESTS, **WITH_NOTEBOOKS, "MUTATION_REQUIRED": "1"}
+    session.run(*PYTEST, *chosen, *session.posargs, env=required)
+
+
+def framework(session: nox.Session, name: str) -> None:
+    """One plugin alone with its framework: the suite's profile ``tensor``, examples, or all."""
+    # Without what the examples need: Keras and MXNet import scikit-learn and SciPy where they are,
+    # and that is a third of the time of each of the many processes that import them.
+    install(session, name, extras="conformance")
+    load_once(session, name)
+    if not IS_FULL:
+        conform = ("python", "-m", "unidev", "conform", name, "--simulate", "3", "--no-host")
+        session.run(*conform, *session.posargs, env=IN_TESTS)
+        if not session.posargs:  # they choose among the checks
+            session.run(*PYTEST, *IN_ONE, ON_EACH, "-m", "first", "-k", name, env=IN_TESTS)
+        return
+    if name == "torch":
+        add(session, *FOR_OPERATORS, *MPIRUN, *FRAMEWORKS[name])
+    check_types(session, f"plugins/unidev-{name}/src")
+    chosen = ("-m", "not first") if IS_REST else ("-m", "")
+    session.run(*PYTEST, f"plugins/unidev-{name}", *chosen, *session.posargs, env=IN_TESTS)
+    if not session.posargs:  # they choose among the plugin's tests
+        # With the framework's own pins, lest one of these replaces what it needs.
+        notebooks = EXTRAS["notebooks"] if name in ("torch", "jax") else []
+        add(session, *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
+        run_once(session, "import sklearn.datasets, matplotlib.figure")
+        # NumPy, and what needs no framework, is tested in the core's session.
+        on_it = ("-k", f"{name} or frameworks_that_are_here")
+        env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
+        session.run(*PYTEST, ON_EACH, *chosen, *on_it, env=env)
+
+
+@nox.session(venv_backend=WITH_TORCH, tags=FULL)
+def torch(session: nox.Session) -> None:
+    """PyTorch alone."""
+    framework(session, "torch")
+
+
+@nox.session(tags=FULL)
+def jax(session: nox.Session) -> None:
+    """JAX alone."""
+    framework(session, "jax")
+
+
+@nox.session(tags=FULL)
+def tensorflow(session: nox.Session) -> None:
+    """TensorFlow alone."""
+    framework(session, "tensorflow")
+
+
+@nox.session(tags=FULL)
+def paddle(session: nox.Session) -> None:
+    """PaddlePaddle alone."""
+    framework(session, "paddle")
+
+
+@nox.session(tags=FULL)
+def mxnet(session: nox.Session) -> None:
+    """MXNet alone."""
+    framework(session, "mxnet")
+
+
+# -- what `nox -t full` runs besides ---------------------------------------------------------------
+
+
+@nox.session(default=False, tags=FULL)
 def lint(session: nox.Session) -> None:
     """Style, and the core's types."""
     install(session, extras="bench,conformance")
@@ -112,15 +185,7 @@ def lint(session: nox.Session) -> None:
     check_types(session, "unidev", "unidev_pytest", "noxfile.py", "hatch_build.py", "tools")
 
 
-@nox.session(default=False, reuse_venv=True)
-def style(session: nox.Session) -> None:
-    """Style alone, in seconds: ``nox -s style`` installs nothing but ruff."""
-    session.install(RUFF)
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
-
-
-@nox.session
+@nox.session(default=False, tags=FULL)
 def docs(session: nox.Session) -> None:
     """The documentation site: each warning is an error, and so is a link that leads nowhere."""
     # As in `core`; without the plugins, since the pages say what all of them can do.
@@ -133,24 +198,17 @@ def docs(session: nox.Session) -> None:
     strict = ("--fail-on-warning", "--keep-going", "--fresh-env", "--quiet")
     session.run("sphinx-build", *strict, "-d", str(made / "doctrees"), "docs", str(site))
     required = {**IN_TESTS, "SITE_REQUIRED": "1", "BUILT_SITE": str(site.absolute())}
-    session.run(*PYTEST, "tests/site", env=required)
+    session.run(*PYTEST, *IN_ONE, "tests/site", env=required)
 
 
-@nox.session
-def core(session: nox.Session) -> None:
-    """The core, its conformance suite and NumPy's mutants, with no framework but NumPy."""
-    install_for_core(session)
-    session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
-
-
-@nox.session
+@nox.session(default=False, tags=FULL)
 def ray(session: nox.Session) -> None:
     """The launcher on Ray, and clusters of two nodes on this machine; NumPy alone."""
     install(session, "ray", extras="conformance")
     check_types(session, "plugins/unidev-ray/src")
     # One after the other: each starts a Ray of its own.
     required = {**IN_TESTS, "RAY_REQUIRED": "1"}  # a missing Ray is an error, no skip
-    session.run(*PYTEST, "plugins/unidev-ray", *session.posargs, env=required)
+    session.run(*PYTEST, *IN_ONE, "plugins/unidev-ray", *session.posargs, env=required)
 
 
 @nox.session(default=False, python=python_for("newest", NEWEST))
@@ -158,8 +216,10 @@ def newest(session: nox.Session) -> None:
     """The core's tests on the newest Python, where there is one."""
     if session.python is False:
         session.skip(f"left out: there is no python{NEWEST} on the PATH that runs")
-    install_for_core(session)
-    session.run(*IN_TWO, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+    install(session, extras="test")
+    add(session, COSMIC_RAY)
+    all_of_it = {**IN_TESTS, **WITH_NOTEBOOKS, "MUTATION_REQUIRED": "1"}
+    session.run(*PYTEST, "-m", "", *session.posargs, env=all_of_it)
 
 
 @nox.session(default=False, python=python_for("lowest", OLDEST), venv_backend="virtualenv")
@@ -167,76 +227,28 @@ def lowest(session: nox.Session) -> None:
     """The core's tests on the oldest Python and the oldest declared version of each dependency."""
     if session.python is False:
         session.skip(f"left out: there is no python{OLDEST} on the PATH that runs")
-    install_for_core(session, *lowest_versions(session, OLDEST, FOR_CORE))
-    session.run(*PYTEST, *TWO_WORKERS, *session.posargs, env={**IN_TESTS, **WITH_NOTEBOOKS})
+    limits = lowest_versions(session, OLDEST, "test")
+    install(session, extras="test", constraints=limits)
+    add(session, COSMIC_RAY, *limits)
+    all_of_it = {**IN_TESTS, **WITH_NOTEBOOKS, "MUTATION_REQUIRED": "1"}
+    session.run(*PYTEST[:3], "-m", "", *session.posargs, env=all_of_it)
 
 
-def framework(session: nox.Session, name: str) -> None:
-    """One plugin alone with its framework: types, its tests, the suite, what runs on each."""
-    # Without what the examples need: Keras and MXNet import scikit-learn and SciPy where they are,
-    # and that is a third of the time of each of the many processes that import them.
-    install(session, name, extras="conformance")
-    if name == "torch":
-        session.install("--no-compile", *FOR_OPERATORS, *MPIRUN, *FRAMEWORKS[name])
-    check_types(session, f"plugins/unidev-{name}/src")
-    load_once(session, name)
-    session.run(*IN_TWO, f"plugins/unidev-{name}", *session.posargs, env=IN_TESTS)
-    if not session.posargs:  # they choose among the plugin's tests
-        # With the framework's own pins, lest one of these replaces what it needs.
-        notebooks = EXTRAS["notebooks"] if name in ("torch", "jax") else []
-        session.install("--no-compile", *EXTRAS["examples"], *notebooks, *FRAMEWORKS[name])
-        run_once(session, "import sklearn.datasets, matplotlib.figure")
-        # NumPy, and what needs no framework, is tested in the core's session.
-        chosen = f"{name} or frameworks_that_are_here"
-        env = {**IN_TESTS, **(WITH_NOTEBOOKS if notebooks else {})}
-        session.run(*IN_TWO, ON_EACH, "-k", chosen, env=env)
-
-
-@nox.session(venv_backend=WITH_TORCH)
+@nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def together(session: nox.Session) -> None:
     """PyTorch, TensorFlow, PaddlePaddle and MXNet in one environment and one process."""
     # Before the others: it has few tests, and long ones, so at the end a core would be idle.
     install(session, *TOGETHER)
     session.run("python", "-m", "pip", "check")
     load_once(session, *TOGETHER)
-    session.run(*IN_TWO, "plugins/together", *session.posargs, env=IN_TESTS)
+    session.run(*PYTEST, "-m", "", "plugins/together", *session.posargs, env=IN_TESTS)
 
 
-@nox.session(venv_backend=WITH_TORCH)
+@nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def together_jax(session: nox.Session) -> None:
     """JAX beside PyTorch and PaddlePaddle, in one process."""
     install(session, *BESIDE_JAX, extras="conformance")
-    session.run(*IN_TWO, "plugins/together_jax", *session.posargs, env=IN_TESTS)
-
-
-@nox.session(venv_backend=WITH_TORCH)
-def torch(session: nox.Session) -> None:
-    """PyTorch alone."""
-    framework(session, "torch")
-
-
-@nox.session
-def jax(session: nox.Session) -> None:
-    """JAX alone."""
-    framework(session, "jax")
-
-
-@nox.session
-def tensorflow(session: nox.Session) -> None:
-    """TensorFlow alone."""
-    framework(session, "tensorflow")
-
-
-@nox.session
-def paddle(session: nox.Session) -> None:
-    """PaddlePaddle alone."""
-    framework(session, "paddle")
-
-
-@nox.session
-def mxnet(session: nox.Session) -> None:
-    """MXNet alone."""
-    framework(session, "mxnet")
+    session.run(*PYTEST, "-m", "", "plugins/together_jax", *session.posargs, env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
@@ -249,10 +261,12 @@ def newest_framework(session: nox.Session) -> None:
     newer = {each: [part.partition("==")[0] for part in FRAMEWORKS[each]] for each in FRAMEWORKS}
     install(session, name, extras="conformance", versions=newer)
     ignored = "ignore::unidev.errors.UntestedVersionWarning"
-    session.run(*IN_TWO, f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
+    session.run(*PYTEST, "-m", "", f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
 
 
-@nox.session(default=not WITHOUT_STAND_IN, venv_backend="virtualenv")
+@nox.session(
+    default=False, venv_backend="virtualenv", tags=FULL if "WITH_STAND_IN" in os.environ else []
+)
 def stand_in(session: nox.Session) -> None:
     """PyTorch's CUDA build on a stand-in for the CUDA runtime: 6 GB, and no GPU."""
     if (sys.platform, platform.machine()) != ("linux", "x86_64"):
@@ -261,21 +275,20 @@ def stand_in(session: nox.Session) -> None:
         session.skip("left out: the stand-in for CUDA is built with g++, and there is none")
     install(session, "torch", versions={"torch": [CUDA_TORCH]})
     # One process, which imports torch once; each test is a fork of it.
-    command = ("python", "tests/stand_in/run.py", *PYTEST[1:], "tests/stand_in")
+    command = ("python", "tests/stand_in/run.py", *PYTEST[1:], *IN_ONE, "tests/stand_in")
     session.run(*command, *session.posargs, env=IN_TESTS)
 
 
-# Asked for by a variable, not by its name: named sessions do not run beside others.
-@nox.session(default="WITH_LIBRARIES" in os.environ, venv_backend=WITH_TORCH)
+@nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def libraries(session: nox.Session) -> None:
     """Objects of other libraries in batches of PyTorch tensors, and PyTorch in workers of Ray."""
     install(session, "torch", "ray", extras="conformance")
     session.install(*LIBRARIES)
     required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip
-    session.run(*IN_TWO, "tests/libraries", *session.posargs, env=required)
+    session.run(*PYTEST, "tests/libraries", *session.posargs, env=required)
     if not session.posargs:  # one after the other, as in `ray`
         required = {**required, "RAY_REQUIRED": "1"}
-        session.run(*PYTEST, "plugins/unidev-ray", "-k", "torch", env=required)
+        session.run(*PYTEST, *IN_ONE, "plugins/unidev-ray", "-k", "torch", env=required)
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
@@ -359,6 +372,14 @@ def operators(session: nox.Session) -> None:
 # -- while you work --------------------------------------------------------------------------------
 
 
+@nox.session(default=False, reuse_venv=True)
+def style(session: nox.Session) -> None:
+    """Style alone, in seconds: ``nox -s style`` installs nothing but ruff."""
+    session.install(RUFF)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
 @nox.session(name="format", default=False, reuse_venv=True)
 def format_(session: nox.Session) -> None:
     """Fix and format the code: ``nox -s format``."""
@@ -375,7 +396,7 @@ def quick(session: nox.Session) -> None:
     if name != "core":
         folder = f"plugins/unidev-{name}"
         options = [folder, f"--ignore={folder}/tests/test_conformance.py", *options]
-    session.run(python, *IN_TWO[1:], *options, env=IN_TESTS)
+    session.run(python, *PYTEST[1:], "-m", "", *options, env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend="none")

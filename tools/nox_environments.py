@@ -51,8 +51,11 @@ LIBRARIES = (
 
 SETTINGS = nox.project.load_toml("pyproject.toml")
 EXTRAS = SETTINGS["project"]["optional-dependencies"]
+(RUFF,) = SETTINGS["dependency-groups"]["style"]
+TEST_TOOLS = [each for each in EXTRAS["test"] if not each.startswith("unidev-core")]
+"""What tests import besides the core's extras, and pytest's plugins."""
 # One build backend for all, not a fresh one for each; a test builds the wheels with it, too.
-TO_BUILD = [*SETTINGS["build-system"]["requires"], "editables", "build>=1.2"]
+TO_BUILD = [*SETTINGS["build-system"]["requires"], "editables"]
 # pip can be configured to prefer a CPU build of the pinned torch (by find-links). uv does not read
 # pip's configuration, and on Linux the default index has the build with CUDA, of several gigabytes.
 # Unless it is said to uv where to look, for which it has variables of its own.
@@ -75,9 +78,13 @@ def install(
     # Python compiles the modules that are imported, which are few of those installed.
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
-        "pytest-timeout>=2.3", "pytest-xdist>=3.6", "jsonschema>=4.20", "markdown-it-py>=3",
-        "mypy>=1.13", "pyyaml>=6", "types-psutil", *constraints,
+        *TEST_TOOLS, *constraints,
     )  # fmt: skip
+
+
+def add(session: nox.Session, *requirements: str) -> None:
+    """Install these as well, also with ``-R``, with which nox takes all as installed."""
+    session.run("python", "-m", "pip", "install", "--quiet", "--no-compile", *requirements)
 
 
 def lowest_versions(session: nox.Session, python: str, extras: str) -> tuple[str, ...]:

@@ -120,6 +120,19 @@ def test_a_backend_whose_copy_is_none_does_not_conform(unidev, tmp_path) -> None
     )
 
 
+def test_without_the_host_simulated_gpus_alone_are_judged(unidev, tmp_path) -> None:
+    words = ("--only", "copy.zero_d", "--no-host")
+    done = unidev("conform", "numpy", "--simulate", "2", *words)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "simulate-2: " in done.stdout
+    assert "1 check in 1 configuration: 1 pass" in done.stdout
+    assert "not judged on the host's own devices, because of --no-host" in done.stdout
+    broken(tmp_path, "return x.copy()", simulator="")
+    refused = conform_broken(unidev, *words)
+    assert refused.returncode == 2
+    assert "--no-host leaves nothing to judge: broken has no simulator (" in refused.stderr
+
+
 def test_simulated_gpus_are_judged_under_their_name(unidev, tmp_path) -> None:
     named = """
 import os
@@ -192,6 +205,8 @@ def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> No
         (["conform", "numpy", "--profile", "hardware", "--simulate", "2"], 2, "judges real GPUs"),
         (["conform", "numpy", "--simulate-as", "cuda"], 2, "simulated GPUs bear no name"),
         (["conform", "numpy", "--simulate", "0", "--simulate-as", "cuda"], 2, "leave out --sim"),
+        (["conform", "numpy", "--simulate", "0", "--no-host"], 2, "leave out one of them"),
+        (["conform", "numpy", "--profile", "hardware", "--no-host"], 2, "judges real GPUs"),
         (["conform", "numpy", "--profile", "nope"], 2, "no profile 'nope'; choose from: tensor"),
         (["conform", "numpy", "--only", "copy.zero"], 2, "Did you mean copy.zero"),
         (["conform", "numpy", "--only", ","], 2, "names no check"),

@@ -24,6 +24,7 @@ def test_numpy_is_among_the_backends_that_are_tested():
     assert "numpy" in HERE
 
 
+@pytest.mark.first
 @pytest.mark.parametrize("example", EXACT)
 @pytest.mark.parametrize("backend", HERE)
 def test_an_example_prints_what_is_expected(backend, example, tmp_path):

@@ -1,12 +1,11 @@
 """A plugin of pytest: what was left out, and how to run it.
 
-A file whose import fails for want of a tool is skipped, not an error of collection, unless a
-session of nox has installed all tools (``TOOLS_REQUIRED``).
+A file whose import fails for want of a tool is skipped, not an error of collection, unless the
+session of nox has installed that tool (``needed.missing_tool``).
 """
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from needed import missing_tool
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-DESELECTED_BY_MARK: dict[str, str] = {}
+DESELECTED_BY_MARK = {"slow": "pytest -m slow"}
 """Marks whose tests a plain ``pytest`` deselects, and the command that runs them."""
 
 _deselected: dict[str, int] = defaultdict(int)
@@ -30,7 +29,7 @@ def pytest_make_collect_report(
     report: Any = yield
     if report.failed and report.call.excinfo is not None:
         reason = missing_tool(report.call.excinfo.value)
-        if reason is not None and "TOOLS_REQUIRED" not in os.environ:
+        if reason is not None:
             report.outcome = "skipped"
             report.longrepr = (str(collector.path), 1, f"Skipped: {reason}")
             report.call.excinfo = None

@@ -21,7 +21,7 @@ TOOLS = {
         ),
         _WITH_TESTS,
     ),
-    **dict.fromkeys(("cosmic_ray", "parso"), "pip install cosmic-ray"),
+    **dict.fromkeys(("cosmic_ray", "parso"), "nox -t full -s core"),
     **dict.fromkeys(
         ("ipykernel", "jupytext", "nbclient", "nbformat"), "pip install -e '.[notebooks]'"
     ),
@@ -31,12 +31,20 @@ TOOLS = {
 """Modules that tests import and the core does not, and the command that installs each."""
 
 
+_FOR_MUTATION = ("cosmic_ray", "parso")  # which one session installs; the other tools, each
+
+
 def missing_tool(error: BaseException | None) -> str | None:
-    """Which tool is not installed, if that caused the error, and the command that installs it."""
+    """Which tool is not installed, if that caused the error, and the command that installs it.
+
+    None if the session of nox has installed it: then the error stands.
+    """
     while error is not None:
         if isinstance(error, ModuleNotFoundError):
             name = (error.name or "").partition(".")[0]
-            if name in TOOLS and find_spec(name) is None:
+            group = "MUTATION" if name in _FOR_MUTATION else "TOOLS"
+            is_required = f"{group}_REQUIRED" in os.environ
+            if name in TOOLS and not is_required and find_spec(name) is None:
                 return f"not installed: {name} ({TOOLS[name]})"
         error = error.__cause__ or error.__context__
     return None

@@ -31,9 +31,9 @@ Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
 
 The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
 GPUs; with --simulate N, on the host's own devices and on N simulated GPUs (0: on the host's own
-only). The profile hardware is about real GPUs: it uses only the host's own devices. pytest.ini and
-conftest.py in the current folder, and PYTEST_ADDOPTS, are ignored. A child that crashes or hangs
-counts as a result; the remaining checks still run.
+only); with --no-host, on simulated GPUs alone. The profile hardware is about real GPUs: it uses
+only the host's own devices. pytest.ini and conftest.py in the current folder, and PYTEST_ADDOPTS,
+are ignored. A child that crashes or hangs counts as a result; the remaining checks still run.
 
 With --launcher NAME, judge a launcher of unidev.run instead: --backend, --address, --only, --list,
 --timeout and --fail-fast apply.
@@ -77,6 +77,9 @@ Examples:
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
 @click.option(
+    "--no-host", is_flag=True, help="Leave out the host's own devices: simulated GPUs alone."
+)
+@click.option(
     "--simulate-as", metavar="NAME",
     help="The framework's name for the simulated GPUs: cuda on the CPU build of PyTorch.",
 )  # fmt: skip
@@ -102,6 +105,7 @@ def command(  # noqa: PLR0913  one for each option
     address: str | None,
     profile: str,
     simulate: int | None,
+    no_host: bool,
     simulate_as: str | None,
     only: str | None,
     is_list: bool,
@@ -140,7 +144,8 @@ def command(  # noqa: PLR0913  one for each option
     command_line = shlex.join(["unidev", *click.get_current_context().find_root().obj])
     plan = Plan(
         backend=name, command=command_line, profile=profile, simulate=simulate,
-        simulate_as=simulate_as, only=selected, timeout_s=timeout_s, fail_fast=fail_fast,
+        with_host=not no_host, simulate_as=simulate_as, only=selected, timeout_s=timeout_s,
+        fail_fast=fail_fast,
     )  # fmt: skip
     try:
         return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)

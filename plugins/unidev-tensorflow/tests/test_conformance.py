@@ -11,11 +11,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+FIRST = pytest.param("tensor", 3, marks=pytest.mark.first)
+"""What `nox` judges: enough devices for every pair and a third."""
+
+
 @pytest.mark.parametrize(
     ("profile", "count"),
     [
+        FIRST,
         ("tensor", 0),
-        ("tensor", 4),
         ("train", 0),
         ("train", 3),
         ("multi", 3),

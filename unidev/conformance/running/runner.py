@@ -58,6 +58,8 @@ class Plan:
     """None: 1 and 4; N: that alone; 0: no simulated devices."""
     simulate_as: str | None = None
     """The framework's name for the simulated GPUs, such as ``cuda``."""
+    with_host: bool = True
+    """Whether to judge the host's own devices, too, where GPUs are simulated."""
     only: tuple[str, ...] | None = None
     timeout_s: float = DEFAULT_TIMEOUT_S
     fail_fast: bool = False
@@ -102,16 +104,12 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
 
     Raises:
         BackendMissingError: the backend or its framework is not installed.
-        UsageError: simulated devices are requested of a profile that is about real ones.
+        UsageError: simulated devices are requested of a profile that is about real ones, or
+            nothing is left to judge.
     """
     spec = _spec(plan.backend)
-    if plan.simulate == 0 and plan.simulate_as is not None:
-        raise UsageError("--simulate 0 simulates no GPUs: leave out --simulate-as")
+    _check_options(plan)
     if plan.profile == HARDWARE:
-        if plan.simulate or plan.simulate_as is not None:
-            raise UsageError(
-                "the profile hardware judges real GPUs: leave out --simulate and --simulate-as"
-            )
         return [0], ["judged only on the host's own devices: the profile is about real GPUs"]
     wanted = DEFAULT_SIMULATED if plan.simulate is None else (plan.simulate,)
     counts = [0, *(count for count in wanted if count)]
@@ -124,11 +122,32 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
         if reason is not None:
             raise UsageError(f"--simulate-as {plan.simulate_as}: {reason}")
     if isinstance(spec.simulator, Unsupported):
+        if not plan.with_host:
+            raise UsageError(
+                f"--no-host leaves nothing to judge: {plan.backend} has no simulator "
+                f"({spec.simulator.reason})"
+            )
         note = f"judged only on the host's own devices: no simulator ({spec.simulator.reason})"
         return [0], [note]
+    if not plan.with_host:
+        return counts[1:], ["not judged on the host's own devices, because of --no-host"]
     if len(counts) == 1:
         return counts, ["judged only on the host's own devices, because of --simulate 0"]
     return counts, []
+
+
+def _check_options(plan: Plan) -> None:
+    """Refuse options that contradict each other."""
+    if plan.simulate == 0 and plan.simulate_as is not None:
+        raise UsageError("--simulate 0 simulates no GPUs: leave out --simulate-as")
+    if plan.simulate == 0 and not plan.with_host:
+        raise UsageError("--simulate 0 and --no-host leave nothing to judge: leave out one of them")
+    is_simulated = plan.simulate or plan.simulate_as is not None or not plan.with_host
+    if plan.profile == HARDWARE and is_simulated:
+        raise UsageError(
+            "the profile hardware judges real GPUs: leave out --simulate, --simulate-as and "
+            "--no-host"
+        )
 
 
 def reproduction(plan: Plan, check: str, simulated: int) -> str:
