@@ -128,7 +128,7 @@ def test_the_reference_has_every_name_of_the_contract_and_of_nn_once():
 
 def test_a_commit_is_checked_by_the_ruff_that_checks_all_tests() -> None:
     committed = re.search(r"rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
-    tested = re.search(r'"ruff==(\S+)"', (ROOT / "noxfile.py").read_text())
+    tested = re.search(r'"ruff==(\S+)"', (ROOT / "pyproject.toml").read_text())
     assert committed is not None
     assert tested is not None
     assert committed[1] == tested[1]

@@ -35,6 +35,7 @@ def test_what_is_missing_is_an_error_where_it_is_required(monkeypatch: pytest.Mo
 def test_a_tool_that_an_import_lacks_is_named_with_its_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("TOOLS_REQUIRED", raising=False)
     monkeypatch.setitem(TOOLS, "no_such", "run it")
     wrapped = ImportError("a file cannot be imported")
     wrapped.__cause__ = ModuleNotFoundError("no module", name="no_such.part")
