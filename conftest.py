@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 # They hold no doctests. Two of one module's name cannot both be looked through for them.
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Add two plugins, but not where the suite of an editable install judges a user's backend."""
     if config.rootpath == Path(__file__).parent:
+        _keep_caches_elsewhere(config)
         import hiding
         import left_out
 
         config.pluginmanager.register(hiding)
         config.pluginmanager.register(left_out)
+
+
+def _keep_caches_elsewhere(config: pytest.Config) -> None:
+    """Each user has caches, outside of the checkout, which may be read-only or somebody else's."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    caches = Path(tempfile.gettempdir(), f"unidev-tests-of-{user}")
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(caches / "hypothesis"))
+    # In pyproject.toml it would be an error together with `-p no:cacheprovider`.
+    has_cache = config.pluginmanager.has_plugin("cacheprovider")
+    if has_cache and config.getini("cache_dir") == ".pytest_cache":  # the user has named none
+        config._inicache["cache_dir"] = str(caches / "pytest")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from needed import TOOLS, missing_tool, need
+from needed import NEEDED_BY, TOOLS, missing_by, missing_tool, need
 
 pytest_plugins = ("pytester",)
 
@@ -69,6 +69,17 @@ def test_a_file_without_its_tool_is_left_out_and_the_summary_says_so(
         pytester.runpytest_inprocess("-p", "left_out", "test_one.py").ret
         == pytest.ExitCode.INTERRUPTED
     )
+
+
+def test_what_children_need_is_that_of_a_folder_or_a_file_of_tests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert [path for path in NEEDED_BY if not (ROOT / path).exists()] == []
+    assert set().union(*NEEDED_BY.values()) <= TOOLS.keys()
+    monkeypatch.setitem(TOOLS, "no_such", "run it")
+    monkeypatch.setitem(NEEDED_BY, "tests/some", ("pytest", "no_such"))
+    assert missing_by("tests/some/test_it.py") == "not installed: no_such (run it)"
+    assert missing_by("tests/other/test_it.py") is None
 
 
 def test_each_library_that_tests_import_has_a_command() -> None:

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from needed import missing_tool
+from needed import missing_by, missing_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,12 +25,14 @@ _deselected: dict[str, int] = defaultdict(int)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Iterator[pytest.CollectReport | None]:
-    """Skip a file that imports a tool which is not installed."""
+    """Skip a file that imports a tool which is not installed, or whose children do."""
     report: Any = yield
-    if report.failed and report.call.excinfo is not None:
-        reason = missing_tool(report.call.excinfo.value)
+    if isinstance(collector, pytest.File):
+        reason = missing_by(collector.nodeid)
+        if reason is None and report.failed and report.call.excinfo is not None:
+            reason = missing_tool(report.call.excinfo.value)
         if reason is not None:
-            report.outcome = "skipped"
+            report.outcome, report.result = "skipped", []
             report.longrepr = (str(collector.path), 1, f"Skipped: {reason}")
             report.call.excinfo = None
     return report

@@ -31,6 +31,29 @@ TOOLS = {
 """Modules that tests import and the core does not, and the command that installs each."""
 
 
+_CLI = ("click", "rich", "psutil")
+NEEDED_BY = {
+    "tests/cli": _CLI,
+    "tests/conformance": (*_CLI, "hypothesis"),
+    "tests/distributed": ("psutil",),
+    "tests/distributions": ("build", "hatchling", "hatch_fancy_pypi_readme"),
+    "tests/devices/test_peak_memory.py": ("psutil",),
+    "tests/doctor": (*_CLI, "pynvml"),
+    "tests/everywhere": (*_CLI, "matplotlib", "sklearn"),
+    "tests/support/test_progress.py": ("rich",),
+    "tests/tools/test_gpu_report_reading.py": _CLI,
+    "tests/tracing/test_late_changes.py": _CLI,
+}
+"""What the tests in a folder, or a file, need beside what they import: their children do."""
+
+
+def missing_by(file: str) -> str | None:
+    """What the tests of this file of the checkout need, and is not installed."""
+    needed = {*NEEDED_BY.get(file.rpartition("/")[0], ()), *NEEDED_BY.get(file, ())}
+    reasons = (missing_tool(ModuleNotFoundError(name=name)) for name in sorted(needed))
+    return next(filter(None, reasons), None)
+
+
 _FOR_MUTATION = ("cosmic_ray", "parso")  # which one session installs; the other tools, each
 
 

@@ -7,25 +7,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from needed import need
-
-if TYPE_CHECKING:
-    import pytest
 
 ROOT = Path(__file__).parents[2]
 LINES = Path(__file__).with_name("lines.py")
 
 
-def test_a_type_checker_accepts_and_refuses_what_it_should(pytestconfig: pytest.Config) -> None:
+def test_a_type_checker_accepts_and_refuses_what_it_should(tmp_path: Path) -> None:
     need("tools", "mypy", install="pip install mypy")
-    cache = pytestconfig.cache
-    assert cache is not None
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--no-pretty",
-            "--config-file", os.devnull, "--cache-dir", cache.mkdir("mypy"), LINES,
+            "--config-file", os.devnull, "--cache-dir", tmp_path, LINES,
         ],
         env={**os.environ, "MYPYPATH": str(ROOT)},
         capture_output=True, text=True, check=False,
