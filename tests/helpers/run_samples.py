@@ -139,17 +139,10 @@ def failing(how: str, rank: int = 1, steps: int = 3) -> str:
     for step in range(steps + 3):
         if step == steps and group.rank == rank:
             print("about to fail:", how)
-            _note_the_time()
             _FAILURES[how]()
             return "early"
         group.all_reduce(x)
     return "done"
-
-
-def _note_the_time() -> None:
-    """For a program that wants to know how long its end took."""
-    if "FAILS_AT" in os.environ:
-        Path(os.environ["FAILS_AT"]).touch()
 
 
 def _raise() -> None:
@@ -223,7 +216,6 @@ _FAILURES = {
     "stdout replaced": lambda: _raise_with_stdout(object()),
     "no stdout": lambda: _raise_with_stdout(None),
     "thread": _thread,
-    "starter": _sleep_where_all_can_see,  # and another process is killed
 }
 
 
@@ -253,8 +245,6 @@ def differing(how: str) -> str:
         "barrier": lambda: group.barrier() if first else group.all_gather(unidev.ones(3)),
         "one is new": lambda: group.all_reduce(two[0] if not first else list(two)),
     }
-    if first:
-        _note_the_time()
     try:
         calls[how]()
     except unidev.InvalidDataError as error:
