@@ -341,18 +341,6 @@ def attacks(session: nox.Session) -> None:
         session.error(f"these found something: {', '.join(found)}")
 
 
-@nox.session(default=False, venv_backend=WITH_TORCH)
-def cuda_names(session: nox.Session) -> None:
-    """Names that torch's Python expects of a build for CUDA: ``nox -s cuda_names [-- WHEEL …]``.
-
-    Wheels of other versions need not be installed, nor be for this system: those for aarch64 of
-    Linux are small (``pip download --no-deps --only-binary=:all: --platform manylinux_2_28_aarch64
-    torch==2.9.1``).
-    """
-    install(session, "torch", extras="conformance")
-    session.run("python", "tools/cuda_names.py", *session.posargs, env=IN_TESTS)
-
-
 @nox.session(default=False, venv_backend="none")
 def programs_of_others(session: nox.Session) -> None:
     """Other people's test suites on two simulated GPUs: ``nox -s programs_of_others -- SUITE``."""

@@ -1,15 +1,11 @@
 """What the operations of a group cost the worker that sends most, counted in real runs.
 
-Use: ``python tools/exchange_counts.py``: with NumPy, for 2, 4, 8 and 16 workers. A framework, as in
-``--backend torch``, adds a step of ``DataParallel`` and ``restore``; ``--workers 2,4`` takes some
-numbers of workers.
+For the tables of ``docs/many-machines.md``, which tests compare, and ``benchmarks/growth.py``.
 """
 
 from __future__ import annotations
 
-import argparse
 import math
-import sys
 import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -210,23 +206,3 @@ def most(backend: str, way: str, size: int, *, is_apart: bool) -> dict[str, Cost
         name: Cost(*(max(fields) for fields in zip(*(each[name] for each in found), strict=True)))
         for name in found[0]
     }
-
-
-def main() -> int:
-    """Print the counts."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--backend", default="numpy")
-    parser.add_argument("--workers", default=",".join(map(str, SIZES)))
-    options = parser.parse_args()
-    for size in map(int, options.workers.split(",")):
-        for way in (ENGINE, OWN) if options.backend == "numpy" else (ENGINE,):
-            for is_apart in (False, True):
-                where = "several hosts" if is_apart else "one host"
-                print(f"\n{size} workers, {way}, {where}: {', '.join(Cost._fields)}")
-                for name, cost in most(options.backend, way, size, is_apart=is_apart).items():
-                    print(f"  {name:55}", *(f"{count:>10,}" for count in cost), flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

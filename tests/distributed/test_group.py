@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import odd_workers
 import pytest
 import run_samples
 
@@ -89,7 +90,7 @@ def test_in_place_writes_to_the_tensors_themselves(found: list[dict[str, Any]]) 
 
 
 def test_all_workers_get_the_same_bits_in_every_run() -> None:
-    runs = [unidev.run(run_samples.many_sums, 20, workers=3, backend="numpy") for _ in range(2)]
+    runs = [unidev.run(odd_workers.many_sums, 20, workers=3, backend="numpy") for _ in range(2)]
     assert len({bits for run in runs for bits in run}) == 1
 
 

@@ -7,7 +7,7 @@ import signal
 import time
 from typing import Any
 
-import exchange_samples
+import host_exchanges
 import numpy as np
 import pytest
 from host_exchanges import by_memory, by_messages, together
@@ -140,15 +140,15 @@ def test_in_shared_memory_all_meet_as_often_however_many_they_are(size: int) -> 
 
 def test_a_worker_that_is_killed_within_an_exchange_is_named() -> None:
     with pytest.raises(unidev.WorkerFailedError) as caught:
-        unidev.run(exchange_samples.killed_within_an_exchange, workers=3, backend="numpy")
+        unidev.run(host_exchanges.killed_within_an_exchange, workers=3, backend="numpy")
     assert (caught.value.rank, caught.value.signal) == (1, signal.Signals.SIGKILL.name)
 
 
 def test_tensors_of_one_host_do_not_go_through_the_process_that_started_the_run() -> None:
-    assert unidev.run(exchange_samples.sent_by_channel, workers=3, backend="numpy") == [0, 0, 0]
+    assert unidev.run(host_exchanges.sent_by_channel, workers=3, backend="numpy") == [0, 0, 0]
 
 
 def test_without_such_memory_they_travel_by_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(shared_memory.os, "memfd_create")
-    sent = unidev.run(exchange_samples.sent_by_channel, workers=3, backend="numpy")
-    assert all(nbytes >= exchange_samples.SENT_BYTES for nbytes in sent)
+    sent = unidev.run(host_exchanges.sent_by_channel, workers=3, backend="numpy")
+    assert all(nbytes >= host_exchanges.SENT_BYTES for nbytes in sent)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import odd_workers
 import pytest
 import run_samples
 
@@ -41,24 +42,24 @@ def test_each_worker_has_a_rank_and_results_come_by_rank(workers: int) -> None:
 
 def test_arguments_and_results_travel_whole() -> None:
     given = ({"a": [1, 2]}, np.arange(5)[::2], "text", len)
-    for found in unidev.run(run_samples.echo, *given, backend="numpy"):
+    for found in unidev.run(odd_workers.echo, *given, backend="numpy"):
         assert found[0] == given[0]
         assert (found[1] == given[1]).all()
         assert found[2:] == given[2:]
 
 
 def test_a_partial_of_a_function_is_a_function() -> None:
-    assert unidev.run(partial(run_samples.echo, 1), 2, workers=1, backend="numpy") == [(1, 2)]
+    assert unidev.run(partial(odd_workers.echo, 1), 2, workers=1, backend="numpy") == [(1, 2)]
 
 
 def test_no_collection_in_a_worker_looks_through_its_framework() -> None:
-    assert unidev.run(run_samples.is_framework_left_out_of_collections, workers=1) == [True]
+    assert unidev.run(odd_workers.is_framework_left_out_of_collections, workers=1) == [True]
 
 
 def test_what_workers_print_is_shown_by_line_with_the_rank(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    unidev.run(run_samples.printing, 3, backend="numpy")
+    unidev.run(odd_workers.printing, 3, backend="numpy")
     printed = capsys.readouterr()
     for rank in (0, 1):
         own = [line for line in printed.out.splitlines() if line.startswith(f"[{rank}] ")]
@@ -71,7 +72,7 @@ def test_what_belongs_on_a_closed_stderr_is_not_on_stdout(
 ) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "1")  # of which `run` itself says that it is too few
     monkeypatch.setattr(sys, "stderr", None)
-    unidev.run(run_samples.printing, 3, backend="numpy")
+    unidev.run(odd_workers.printing, 3, backend="numpy")
     printed = capsys.readouterr().out.splitlines()
     assert {line[4:] for line in printed} == {"out 0", "out 1", "out 2", "no end"}
 
@@ -279,29 +280,29 @@ def test_a_variable_about_simulated_gpus_is_refused_before_workers_start(
 
 def test_an_argument_that_cannot_be_pickled_is_named() -> None:
     with pytest.raises(unidev.InvalidDataError, match="the arguments cannot be pickled"):
-        unidev.run(run_samples.echo, threading.Lock(), backend="numpy")
+        unidev.run(odd_workers.echo, threading.Lock(), backend="numpy")
 
 
 def test_a_result_that_cannot_be_pickled_is_the_workers_failure() -> None:
     with pytest.raises(
         unidev.WorkerFailedError, match=r"the result of worker \d cannot be pickled"
     ):
-        unidev.run(run_samples.unpicklable_result, backend="numpy")
+        unidev.run(odd_workers.unpicklable_result, backend="numpy")
 
 
 def test_a_tensor_on_a_gpu_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("UNIDEV_SIMULATE", "2")
     with pytest.raises(unidev.WorkerFailedError, match=r"unidev\.to_numpy"):
-        unidev.run(run_samples.tensor_result, backend="numpy")
+        unidev.run(odd_workers.tensor_result, backend="numpy")
 
 
 def test_a_worker_starts_no_run() -> None:
     with pytest.raises(unidev.WorkerFailedError, match="this is worker 0 of a run"):
-        unidev.run(run_samples.run_inside, workers=1, backend="numpy")
+        unidev.run(odd_workers.run_inside, workers=1, backend="numpy")
 
 
 def test_another_thread_of_a_worker_has_no_group() -> None:
-    (found,) = unidev.run(run_samples.in_a_thread, workers=1, backend="numpy")
+    (found,) = unidev.run(odd_workers.in_a_thread, workers=1, backend="numpy")
     assert "only the thread that runs the function" in found
 
 

@@ -10,6 +10,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import odd_workers
 import pytest
 import run_samples
 from marked_processes import LIMIT_S, all_gone, marked
@@ -96,12 +97,12 @@ def test_an_error_arrives_whatever_it_and_stdout_are(how: str, words: str, insid
 
 @pytest.mark.parametrize("stdout", [None, 3])
 def test_a_result_arrives_though_stdout_is_none(stdout: object) -> None:
-    assert unidev.run(run_samples.with_stdout, stdout, workers=2, backend="numpy") == [1, 1]
+    assert unidev.run(odd_workers.with_stdout, stdout, workers=2, backend="numpy") == [1, 1]
 
 
 def test_a_result_that_cannot_be_unpickled_is_named_with_its_worker() -> None:
     with pytest.raises(unidev.InvalidDataError) as caught:
-        unidev.run(run_samples.stubborn_result, workers=2, backend="numpy")
+        unidev.run(odd_workers.stubborn_result, workers=2, backend="numpy")
     assert "the result of worker 1 cannot be unpickled" in str(caught.value)
     assert "invalid literal for int()" in str(caught.value)
     assert isinstance(caught.value.__cause__, ValueError)
@@ -109,7 +110,7 @@ def test_a_result_that_cannot_be_unpickled_is_named_with_its_worker() -> None:
 
 def test_bytes_that_are_no_message_are_the_failure_of_their_worker() -> None:
     with pytest.raises(unidev.WorkerFailedError) as caught:
-        unidev.run(run_samples.writing_to_the_pipe_of_its_messages, workers=2, backend="numpy")
+        unidev.run(odd_workers.writing_to_the_pipe_of_its_messages, workers=2, backend="numpy")
     assert caught.value.rank == 1
     assert "wrote to the pipe of its messages what is not one" in str(caught.value)
 
@@ -128,13 +129,13 @@ def test_one_that_is_stopped_is_named() -> None:
 
 def test_children_of_a_worker_end_with_it() -> None:
     with pytest.raises(unidev.WorkerFailedError):
-        unidev.run(run_samples.with_child, 3600, backend="numpy")
+        unidev.run(odd_workers.with_child, 3600, backend="numpy")
 
 
 def test_a_child_that_prints_without_end_holds_up_nothing() -> None:
     program = (
-        "import run_samples, sys, unidev\n"
-        "run = run_samples.with_a_child_that_prints_without_end\n"
+        "import odd_workers, sys, unidev\n"
+        "run = odd_workers.with_a_child_that_prints_without_end\n"
         "print(unidev.run(run, workers=2, backend='numpy'), file=sys.stderr)"
     )
     done = subprocess.run(
@@ -150,7 +151,7 @@ def test_one_that_returns_and_does_not_exit_is_reported(
     what: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(supervisor, "_EXIT_S", 1.0)
-    run = getattr(run_samples, f"with_{what}_that_stays")
+    run = getattr(odd_workers, f"with_{what}_that_stays")
     assert unidev.run(run, workers=2, backend="numpy") == [0, 1]
     said = capsys.readouterr().err
     for rank in (0, 1):
@@ -174,7 +175,7 @@ def test_a_child_in_a_session_of_its_own_ends_with_the_run() -> None:
 def test_a_fork_of_a_worker_ends_and_reports_nothing_of_its_own(
     how: str, code: int, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = unidev.run(run_samples.of_a_fork, how, workers=2, backend="numpy")
+    found = unidev.run(odd_workers.of_a_fork, how, workers=2, backend="numpy")
     assert found == [f"the child ended with {code}"] * 2
     assert words in capsys.readouterr().err
 

@@ -9,16 +9,48 @@ import gzip
 import importlib
 import json
 import re
+import shlex
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 import warm_programs
-from questions_page import PAGE, commands
+from page_examples import ROOT, blocks_of
 from running_examples import EXAMPLES, FRAMEWORKS, ONE, environment, run_example
 from test_training_examples import check_drawn, check_refused
 from warm_programs import run_program
 
 import unidev
+
+PAGE = ROOT / "docs/questions.md"
+
+
+class Command(NamedTuple):
+    """A command that runs one of the programs in ``examples/``."""
+
+    program: str
+    options: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((self.program, *self.options))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it takes minutes: its options are parsed, and it is not run."""
+        return "--full" in self.options
+
+
+def commands() -> list[Command]:
+    """Those that run a program of the page's table, in order."""
+    found = []
+    for block in blocks_of(PAGE):
+        for line in block.code.splitlines() if block.language == "sh" else ():
+            words = [word for word in shlex.split(line, comments=True) if "=" not in word]
+            if words[:1] == ["python"]:
+                name = words[1].removeprefix("examples/").removesuffix(".py")
+                found.append(Command(name, tuple(words[2:])))
+    return found
+
 
 SHORT = [command for command in commands() if not command.is_full]
 PROGRAMS = ["neural_ode", "jacobian", "cpu_or_gpu", "resnet", "batch_size"]

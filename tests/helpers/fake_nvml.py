@@ -12,6 +12,24 @@ class NvmlError(Exception):
         self.value = value
 
 
+_OF_EACH = {
+    "nvmlSystemGetDriverVersion": b"570.86.15",  # bytes, in early versions
+    "nvmlSystemGetCudaDriverVersion_v2": 12080,
+    "nvmlDeviceGetNumGpuCores": 16896,
+    "nvmlDeviceGetPerformanceState": 8,
+    "nvmlDeviceGetPowerUsage": 76_500,
+    "nvmlDeviceGetEnforcedPowerLimit": 700_000,
+    "nvmlDeviceGetTemperature": 27,
+    "nvmlDeviceGetCurrentClocksThrottleReasons": 1,
+    "nvmlDeviceGetEccMode": [1, 0],
+    "nvmlDeviceGetPersistenceMode": 0,
+    "nvmlDeviceGetComputeMode": 3,
+    "nvmlDeviceGetCurrPcieLinkWidth": 16,
+    "nvmlDeviceGetMaxMigDeviceCount": 3,
+}
+"""What these functions return, whatever they are called with."""
+
+
 class FakeNvml:
     """The part of pynvml that is used, of a machine with H200s, one unless `gpus` says otherwise.
 
@@ -51,12 +69,6 @@ class FakeNvml:
         assert self.is_open
         self.is_open = False
 
-    def nvmlSystemGetDriverVersion(self) -> bytes:
-        return b"570.86.15"  # bytes, in early versions
-
-    def nvmlSystemGetCudaDriverVersion_v2(self) -> int:
-        return 12080
-
     def nvmlDeviceGetCount(self) -> int:
         if self.count is not None:
             raise NvmlError(self.count)
@@ -90,12 +102,6 @@ class FakeNvml:
     def nvmlDeviceGetComputeRunningProcesses(self, handle: str) -> list[Any]:
         return [SimpleNamespace(pid=1, usedGpuMemory=2), SimpleNamespace(pid=2, usedGpuMemory=None)]
 
-    def nvmlDeviceGetNumGpuCores(self, handle: str) -> int:
-        return 16896
-
-    def nvmlDeviceGetPerformanceState(self, handle: str) -> int:
-        return 8
-
     def nvmlDeviceGetClockInfo(self, handle: str, clock: int) -> int:
         return {1: 345, 2: 3201}[clock]
 
@@ -106,42 +112,19 @@ class FakeNvml:
         self._check(handle, "utilisation")
         return SimpleNamespace(gpu=35, memory=4)
 
-    def nvmlDeviceGetPowerUsage(self, handle: str) -> int:
-        return 76_500
-
-    def nvmlDeviceGetEnforcedPowerLimit(self, handle: str) -> int:
-        return 700_000
-
-    def nvmlDeviceGetTemperature(self, handle: str, sensor: int) -> int:
-        return 27
-
-    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: str) -> int:
-        return 1
-
-    def nvmlDeviceGetEccMode(self, handle: str) -> list[int]:
-        return [1, 0]
-
-    def nvmlDeviceGetPersistenceMode(self, handle: str) -> int:
-        return 0
-
-    def nvmlDeviceGetComputeMode(self, handle: str) -> int:
-        return 3
-
     def nvmlDeviceGetCurrPcieLinkGeneration(self, handle: str) -> int:
         raise NvmlError(3)
-
-    def nvmlDeviceGetCurrPcieLinkWidth(self, handle: str) -> int:
-        return 16
 
     def nvmlDeviceGetMigMode(self, handle: str) -> list[int]:
         if not self.mig:
             raise NvmlError(3)
         return [1, 1]
 
-    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:
-        return 3
-
     def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, index: int) -> str:
         if index != 1:
             raise NvmlError(6)
         return f"part {index}"
+
+
+for _name, _answer in _OF_EACH.items():
+    setattr(FakeNvml, _name, lambda *_, answer=_answer: answer)

@@ -1,12 +1,11 @@
-"""Processes that inherit a variable of a test, looked up in ``/proc``."""
+"""Processes that inherit a variable of a test."""
 
 from __future__ import annotations
 
 import os
-import signal
 import time
-from contextlib import suppress
-from pathlib import Path
+
+import psutil
 
 LIMIT_S = 90.0
 """Generous: the machine may be busy."""
@@ -21,29 +20,11 @@ def all_gone(value: str) -> bool:
 
 
 def marked(value: str) -> list[str]:
-    """The command lines of the other living processes with that mark."""
-    return list(_found(value).values())
-
-
-def end_marked(value: str) -> None:
-    """Kill them."""
-    for pid in _found(value):
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def _found(value: str) -> dict[int, str]:
-    """Their command lines, by number."""
-    folders = {int(folder.name): folder for folder in Path("/proc").glob("[0-9]*")}
-    del folders[os.getpid()]
-    commands = {pid: _command_if_marked(folder, value) for pid, folder in folders.items()}
-    return {pid: command for pid, command in commands.items() if command}
-
-
-def _command_if_marked(folder: Path, value: str) -> str:
-    try:
-        if value.encode() in (folder / "environ").read_bytes():
-            return (folder / "cmdline").read_text(errors="replace")  # empty for a zombie
-    except OSError:  # it has ended, or is another user's
-        pass
-    return ""
+    """The command lines of the other living processes with that mark; a zombie has none."""
+    found = [each.info for each in psutil.process_iter(["pid", "environ", "cmdline"])]
+    return [
+        " ".join(each["cmdline"])
+        for each in found
+        if each["pid"] != os.getpid() and each["cmdline"]
+        if value in (each["environ"] or {}).values()
+    ]

@@ -41,7 +41,6 @@ NEEDED_BY = {
     "tests/doctor": (*_CLI, "pynvml"),
     "tests/everywhere": (*_CLI, "matplotlib", "sklearn"),
     "tests/support/test_progress.py": ("rich",),
-    "tests/tools/test_gpu_report_reading.py": _CLI,
     "tests/tracing/test_late_changes.py": _CLI,
 }
 """What the tests in a folder, or a file, need beside what they import: their children do."""

@@ -6,12 +6,26 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from needed import need
 
-RUNNER = Path(__file__).with_name("run_notebook.py")
+if TYPE_CHECKING:
+    from pathlib import Path
+
+RUNNER = """
+import sys
+import jupytext, nbclient, nbformat
+
+notebook = jupytext.read(sys.argv[1], fmt="md:myst")
+try:
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute()
+except nbclient.exceptions.CellExecutionError as error:
+    sys.exit(str(error))
+finally:
+    nbformat.write(notebook, sys.argv[2])
+"""
+"""Its result has what ran, also if a cell fails."""
 HEAD = """\
 ---
 jupytext: {text_representation: {extension: .md, format_name: myst}}
@@ -49,7 +63,11 @@ def run_notebook(
     own |= {"UNIDEV_BACKEND": backend, "UNIDEV_SIMULATE": str(count)}
     result = folder / "result.ipynb"
     done = subprocess.run(
-        [sys.executable, RUNNER, path, result], cwd=folder, env=own, capture_output=True, text=True
+        [sys.executable, "-c", RUNNER, path, result],
+        cwd=folder,
+        env=own,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == int(is_failure), done.stdout + done.stderr
     cells = json.loads(result.read_text(encoding="utf-8"))["cells"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import os
 import signal
@@ -56,17 +55,6 @@ def summed_on(backend: str) -> tuple[str, list[float]]:
     return socket.gethostname(), unidev.to_numpy(total).tolist()
 
 
-def echo(*given: Any) -> tuple[Any, ...]:
-    return given
-
-
-def printing(lines: int) -> None:
-    for line in range(lines):
-        print("out", line)
-    print("err", file=sys.stderr)
-    sys.stdout.write("no end")
-
-
 def everything() -> dict[str, Any]:
     """Each collective, with values that depend on the rank."""
     group = unidev.group()
@@ -118,17 +106,6 @@ def _plain(tree: Any) -> Any:
     return unidev.device_get(tree)
 
 
-def many_sums(count: int) -> bytes:
-    """Sums whose bits depend on the order."""
-    group = unidev.group()
-    random = np.random.default_rng(group.rank)
-    total = b""
-    for _ in range(count):
-        x = unidev.array(random.standard_normal(1000).astype(np.float32) * 10.0**group.rank)
-        total += unidev.to_numpy(group.all_reduce(x)).tobytes()
-    return total
-
-
 # -- failures --------------------------------------------------------------------------------------
 
 
@@ -139,17 +116,10 @@ def failing(how: str, rank: int = 1, steps: int = 3) -> str:
     for step in range(steps + 3):
         if step == steps and group.rank == rank:
             print("about to fail:", how)
-            _note_the_time()
             _FAILURES[how]()
             return "early"
         group.all_reduce(x)
     return "done"
-
-
-def _note_the_time() -> None:
-    """For a program that wants to know how long its end took."""
-    if "FAILS_AT" in os.environ:
-        Path(os.environ["FAILS_AT"]).touch()
 
 
 def _raise() -> None:
@@ -223,7 +193,6 @@ _FAILURES = {
     "stdout replaced": lambda: _raise_with_stdout(object()),
     "no stdout": lambda: _raise_with_stdout(None),
     "thread": _thread,
-    "starter": _sleep_where_all_can_see,  # and another process is killed
 }
 
 
@@ -253,8 +222,6 @@ def differing(how: str) -> str:
         "barrier": lambda: group.barrier() if first else group.all_gather(unidev.ones(3)),
         "one is new": lambda: group.all_reduce(two[0] if not first else list(two)),
     }
-    if first:
-        _note_the_time()
     try:
         calls[how]()
     except unidev.InvalidDataError as error:
@@ -272,89 +239,6 @@ DIFFERENCES = (
 def all_differences() -> dict[str, str]:
     """What each worker hears of every one of them, one after the other."""
     return {how: differing(how) for how in DIFFERENCES}
-
-
-def in_a_thread() -> str:
-    found: list[str] = []
-
-    def ask() -> None:
-        try:
-            unidev.group()
-        except unidev.UnsupportedOperation as error:
-            found.append(str(error))
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    thread.join()
-    return found[0]
-
-
-def run_inside() -> None:
-    unidev.run(ranks)
-
-
-def tensor_result() -> Any:
-    return unidev.zeros(2, device="gpu:0")
-
-
-def unpicklable_result() -> Any:
-    return threading.Lock()
-
-
-def stubborn_result() -> Any:
-    return Stubborn() if unidev.group().rank == 1 else 0
-
-
-def with_stdout(stdout: Any) -> int:
-    sys.stdout = stdout
-    return 1
-
-
-def writing_to_the_pipe_of_its_messages() -> None:
-    from unidev.distributed.exchange import membership
-
-    assert membership.current is not None
-    if membership.current.rank == 1:
-        os.write(membership.current.channel._up, b"printed by a library" * 3)  # type: ignore
-        time.sleep(3600)
-    unidev.group().barrier()
-
-
-def of_a_fork(how: str) -> str:
-    """The worker's own result, once its forked child has ended, which ends in one of these ways."""
-    child = os.fork()
-    if child:
-        _, status = os.waitpid(child, 0)
-        return f"the child ended with {os.waitstatus_to_exitcode(status)}"
-    ways = {
-        "raises": lambda: int("the child's"),
-        "exits": lambda: sys.exit(3),
-        "returns": lambda: None,
-        "exchanges": lambda: unidev.group().all_reduce(unidev.ones(3)),
-    }
-    ways[how]()
-    return "x" * 100_000
-
-
-def with_child(seconds: float) -> None:
-    """A worker whose own child would outlive it."""
-    subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
-    failing("killed", 0, 0)
-
-
-def with_a_child_that_prints_without_end() -> int:
-    subprocess.Popen(["yes"])
-    return 1
-
-
-def with_a_thread_that_stays() -> int:
-    threading.Thread(target=time.sleep, args=(3600,)).start()
-    return unidev.group().rank
-
-
-def with_an_exit_handler_that_stays() -> int:
-    atexit.register(time.sleep, 3600)
-    return unidev.group().rank
 
 
 def with_a_child_in_a_session_of_its_own() -> None:
@@ -380,11 +264,3 @@ def node_and_sum() -> tuple[int, float]:
     group = unidev.group()
     total = group.all_reduce(unidev.full(1, group.rank + 1.0))
     return psutil.Process(os.getppid()).ppid(), float(unidev.to_numpy(total)[0])
-
-
-def is_framework_left_out_of_collections() -> bool:
-    """Whether collections of this worker look at what was there before its function."""
-    import gc
-
-    here = {id(each) for each in gc.get_objects()}
-    return gc.get_freeze_count() > 1000 and id(vars(unidev)) not in here

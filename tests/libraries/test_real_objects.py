@@ -1,6 +1,6 @@
 """Libraries' own objects in a batch of PyTorch tensors: ``nox -s libraries``.
 
-The default sessions have stand-ins of the same shape, in ``tests/helpers/library_objects.py`` and
+The default sessions have stand-ins of the same shape, in ``tests/tensors/library_objects.py`` and
 in the tests of containers of PyTorch's plugin.
 """
 

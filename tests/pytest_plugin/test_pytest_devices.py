@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from named_gpus import write_plugin
-from users_pytest import said
 
 import unidev
 
@@ -16,6 +15,10 @@ ROOT = Path(__file__).parents[2]
 
 
 # -- simulated GPUs --------------------------------------------------------------------------------
+
+
+def said(result: pytest.RunResult) -> str:
+    return " ".join([*result.outlines, *result.errlines])
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import pytest
 from needed import need
-from users_pytest import TWO, said
 
 pytest_plugins = ("pytester",)
 
 
 # -- unidev_backend --------------------------------------------------------------------------------
+
+
+TWO = """
+    import unidev
+
+    def test_two(unidev_backend, unidev_gpus):
+        a, b = unidev_gpus(2)
+        assert (str(a), str(b)) == ("gpu:0", "gpu:1")
+        assert a.backend == b.backend == unidev_backend.name == unidev.active_backend().name
+        assert unidev.device_of(unidev.ones(2, device=b)) is b
+"""
+
+
+def said(result: pytest.RunResult) -> str:
+    return " ".join([*result.outlines, *result.errlines])
 
 
 def test_a_test_runs_on_each_backend_that_is_installed(pytester, run, add_backend) -> None:

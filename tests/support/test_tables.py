@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import io
+from html.parser import HTMLParser
 
 import bench_samples
 import numpy as np
 import pytest
-from html_words import words_of
 from rich.console import Console
 
 import unidev
@@ -21,6 +21,43 @@ SAFE = (
     "&lt;script&gt;alert(&#x27;1&#x27;)&lt;/script&gt; &amp; &quot;x&quot; \\u001b[2J [bold]y[/] "
     "\\ud800"
 )
+
+
+TAGS = {"div", "table", "tr", "th", "td", "br"}
+ATTRIBUTES = {"class", "style", "colspan"}
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in TAGS, tag
+        assert {name for name, _ in attrs} <= ATTRIBUTES, attrs
+        style = dict(attrs).get("style") or ""
+        # The page's own colours, light or dark; borders in a grey that is seen on both.
+        assert "color:" not in style, style
+        assert "background" not in style, style
+        assert "url(" not in style, style
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+
+def words_of(html: str) -> list[str]:
+    """Its words in order, once it has been checked: whole, plain and self-contained."""
+    reader = _Reader()
+    reader.feed(html)
+    reader.close()
+    assert reader.open == []
+    return reader.words
 
 
 def test_a_table_is_aligned_as_text() -> None:

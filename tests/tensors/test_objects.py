@@ -1,6 +1,6 @@
 """Objects in containers: those that hold a tensor are refused by its path, others pass untouched.
 
-The classes are in ``helpers/library_objects.py``; ``test_real_objects.py`` has the libraries' own.
+The classes are in ``library_objects.py``; ``test_real_objects.py`` has the libraries' own.
 """
 
 from __future__ import annotations

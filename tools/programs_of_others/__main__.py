@@ -1,97 +1,109 @@
-"""Other people's programs on two simulated GPUs: which of their own tests pass there?
+"""Other people's tests for CUDA, on two simulated GPUs: ``python tools/programs_of_others SUITE``.
 
-    python tools/programs_of_others accelerate
-    python tools/programs_of_others d2l --checkout FOLDER
-    python tools/programs_of_others --table
-
-Each suite has an environment of its own, is run with and without simulation, and its counts go into
-``results.json``, from which ``--table`` writes the table of ``docs/simulated-cuda.md``. Exit code 1
-if the run failed: a failure without a reason in ``suites.toml``, fewer tests than without
-simulation, an end by a signal, or no JUnit file.
+Each suite of ``suites.toml`` has an environment of its own in the user's cache folder, where its
+first run installs what it needs. ``--checkout FOLDER`` is for suites run from a repository;
+``--without`` runs without simulated GPUs; more words go to pytest, whose exit code this one is.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-if not __package__:  # Python puts the folder that it runs on the path, not the one above it.
-    sys.path[0] = str(Path(__file__).parents[1])
+import platformdirs
 
-from programs_of_others.counting import judge
-from programs_of_others.environment import Environment
-from programs_of_others.results import Results
-from programs_of_others.running import Refusal, run_pytest
-from programs_of_others.suites import Suite, read_suites
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SUITES: dict[str, dict[str, Any]] = tomllib.loads((HERE / "suites.toml").read_text("utf-8"))
+SUITES = {name: {**SUITES.get(each.get("like", ""), {}), **each} for name, each in SUITES.items()}
+TOOLS = (
+    "torch==2.13.0", "hatchling>=1.25", "hatch-fancy-pypi-readme>=24.1", "editables", "pytest>=8",
+    "pytest-timeout>=2.3",
+)  # fmt: skip
 
 
-def main(words: list[str]) -> int:
-    """Run one suite, or print the table."""
-    suites = read_suites(HERE / "suites.toml")
-    parser = _options(suites)
-    asked = parser.parse_args(words)
-    if bool(asked.suite) == asked.table:
-        parser.error(f"name one suite ({', '.join(suites)}), or give --table")
-    results = Results(asked.results)
-    if asked.table:
-        print(results.as_markdown())
-        return 0
-    try:
-        return _run(suites[asked.suite], asked, results)
-    except Refusal as refusal:
-        print(f"error: {refusal}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted: the suite's processes have ended, and no result is kept", flush=True)
-        return 130
-
-
-def _options(suites: dict[str, Suite]) -> argparse.ArgumentParser:
-    listed = "\n".join(f"  {suite.name:12} {suite.about}" for suite in suites.values())
+def main(words: list[str] | None = None) -> int:
+    """Run one suite."""
+    listed = "\n".join(f"  {name:18} {suite['about']}" for name, suite in SUITES.items())
     parser = argparse.ArgumentParser(
-        prog="python tools/programs_of_others",
-        description=__doc__,
-        epilog=f"suites:\n{listed}",
+        prog="python tools/programs_of_others", description=__doc__, epilog=f"suites:\n{listed}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("suite", nargs="?", choices=[*suites], metavar="SUITE")
-    parser.add_argument("--table", action="store_true", help="print the results of all suites")
-    parser.add_argument(
-        "--checkout", type=Path, metavar="FOLDER", help="what the suite is run from"
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=_cache(), help="for environments and sources (%(default)s)"
-    )
-    parser.add_argument("--results", type=Path, default=HERE / "results.json", metavar="FILE")
-    parser.add_argument(
-        "--recount", action="store_true", help="judge the last run by the reasons of now"
-    )
-    parser.add_argument("--only", metavar="EXPRESSION", help="pytest's -k; the result is not kept")
-    return parser
+    )  # fmt: skip
+    parser.add_argument("suite", choices=[*SUITES], metavar="SUITE")
+    parser.add_argument("--checkout", type=Path, metavar="FOLDER")
+    parser.add_argument("--without", action="store_true", help="no simulated GPUs")
+    given, more = parser.parse_known_args(words)
+    suite = SUITES[given.suite]
+    mark = suite.get("checkout")
+    if mark and not (given.checkout and (given.checkout / mark).exists()):
+        parser.error(f"{given.suite} is run from a repository: --checkout a folder that has {mark}")
+    folder = Path(platformdirs.user_cache_dir("unidev")) / "programs_of_others" / given.suite
+    python = folder / "venv" / "bin" / "python"
+    wanted = [*TOOLS, *suite["requires"], *filter(None, [suite.get("sdist")])]
+    stamp = folder / "installed.txt"
+    if not stamp.is_file() or stamp.read_text("utf-8") != "\n".join(wanted):
+        install(folder, python, wanted, suite.get("sdist"))
+        stamp.write_text("\n".join(wanted), "utf-8")
+    source = given.checkout.resolve() if mark else next((folder / "source").glob("*"), folder)
+    # Accelerate's tests fill 90 % of the free memory: without a limit, of the host's.
+    simulate = ["simulate", "--as", "cuda", "--gpus", "2", "--memory", "4GiB", "--"]
+    started = [] if given.without else [str(python.with_name("unidev")), *simulate]
+    command = [*started, str(python), "-m", "pytest", *pytest_options(suite, source), *more]
+    own = {name: x for name, x in os.environ.items() if not name.startswith("UNIDEV_SIM")}
+    return subprocess.run(command, cwd=source, env={**own, **variables(suite, source)}).returncode
 
 
-def _cache() -> Path:
-    given = os.environ.get("UNIDEV_CACHE")
-    return (Path(given) if given else Path.home() / ".cache" / "unidev") / "programs_of_others"
+def install(folder: Path, python: Path, wanted: list[str], sdist: str | None) -> None:
+    """Make the environment anew, and unpack the source of the tests that an sdist has."""
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
+    pip = [str(python), "-m", "pip"]
+    subprocess.run([*pip, "install", "--quiet", *wanted], check=True)
+    trees = ["-e", f"{ROOT}[cli]", "-e", str(ROOT / "plugins" / "unidev-torch")]
+    subprocess.run([*pip, "install", "--quiet", "--no-build-isolation", *trees], check=True)
+    if sdist:
+        options = ["--no-deps", "--no-binary", ":all:", "--dest", str(folder / "sdist")]
+        subprocess.run([*pip, "download", "--quiet", *options, sdist], check=True)
+        shutil.unpack_archive(next((folder / "sdist").glob("*.tar.gz")), folder / "source")
 
 
-def _run(suite: Suite, asked: argparse.Namespace, results: Results) -> int:
-    environment = Environment(suite, asked.folder.resolve(), asked.checkout)
-    if not asked.recount:
-        environment.prepare()
-    extra = ["-k", asked.only] if asked.only else []
-    without = run_pytest(environment, simulated=False, kept=asked.recount, extra=extra)
-    with_gpus = run_pytest(environment, simulated=True, kept=asked.recount, extra=extra)
-    verdict = judge(suite, with_gpus, without)
-    print(verdict.as_text())
-    if not asked.only:
-        results.keep(suite, verdict, environment.versions())
-    return 0 if verdict.is_good else 1
+def pytest_options(suite: dict[str, Any], source: Path) -> list[str]:
+    """The suite's files, and an expression that leaves out what cannot pass."""
+    files = [HERE / each for each in suite.get("ours", [])]
+    files = files or [source / each for each in suite["tests"]]
+    left_out = [f"not ({name})" for name in suite.get("left_out", {})]
+    chosen = ["-k", " and ".join(left_out)] * bool(left_out)
+    return [
+        *map(str, files),
+        "-rfE",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "--timeout=600",
+        *chosen,
+    ]
+
+
+def variables(suite: dict[str, Any], source: Path) -> dict[str, str]:
+    """The variables of the suite's process."""
+    return {
+        "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
+        "PROGRAMS_SOURCE": str(source),
+        # The tests of a checkout are those of its own version.
+        "PYTHONPATH": f"{source / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}",
+        **suite.get("variables", {}),
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 import pytest
 from flax import nnx
-from optimizer_checks import check_continued, check_foreign_refused
+from training_checks import check_continued, check_foreign_refused
 
 import unidev
 from unidev import nn

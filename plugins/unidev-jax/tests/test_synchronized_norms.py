@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from flax import nnx
-from whole_batch import check_norms
+from training_checks import check_norms
 
 import unidev
 

@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import gluon
-from parallel_training import THREE, arrays, check_like, squares
+from training_checks import THREE, arrays, check_like, squares
 
 import unidev
 

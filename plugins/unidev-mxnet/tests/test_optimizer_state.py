@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx
 import numpy as np
 import pytest
-from optimizer_checks import check_continued, check_foreign_refused
+from training_checks import check_continued, check_foreign_refused
 
 import unidev
 from unidev_mxnet.scopes import numpy_semantics

@@ -8,7 +8,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet.gluon import nn
-from whole_batch import check_norms
+from training_checks import check_norms
 
 import unidev
 

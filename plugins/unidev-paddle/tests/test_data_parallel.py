@@ -3,7 +3,7 @@
 import numpy as np
 import paddle
 import pytest
-from parallel_training import THREE, arrays, batch, check_like, squares
+from training_checks import THREE, arrays, batch, check_like, squares
 
 import unidev
 

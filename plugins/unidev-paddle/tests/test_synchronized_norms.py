@@ -6,7 +6,7 @@ from typing import Any
 
 import paddle
 import pytest
-from whole_batch import check_norms
+from training_checks import check_norms
 
 import unidev
 

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from parallel_training import THREE, batch, check_like
+from training_checks import THREE, batch, check_like
 
 import unidev
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import pytest
 import tensorflow as tf
-from optimizer_checks import check_continued, check_foreign_refused
+from training_checks import check_continued, check_foreign_refused
 
 import unidev
 

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 import pytest
 import tensorflow as tf
-from whole_batch import check_norms
+from training_checks import check_norms
 
 import unidev
 

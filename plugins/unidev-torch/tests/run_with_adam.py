@@ -1,30 +1,46 @@
-"""Training with PyTorch's own Adam in workers, which import it."""
+"""Training with PyTorch's own Adam in workers, of which one is killed; workers import it."""
 
 from __future__ import annotations
 
-import adam_runs
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
 import torch
 
 import unidev
 
+STEPS = 6
+
 
 def train(folder: str, fails_at: int) -> tuple[int, bytes]:
-    torch.manual_seed(unidev.group().rank)
+    """Worker 1 is killed at a step, once. Where this attempt began, and the parameters."""
+    group = unidev.group()
+    torch.manual_seed(group.rank)
     net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
     optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
-    return adam_runs.trained(folder, fails_at, (net, optimizer), loss_of, step)
+    parallel = unidev.DataParallel(net)
+    begun = group.restore(parallel, optimizer)
+    for number in range(begun + 1, STEPS + 1):
+        killed = Path(folder) / "killed"
+        if number == fails_at and group.rank == 1 and not killed.exists():
+            killed.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        draw = np.random.default_rng(number).standard_normal
+        batch = [unidev.array(draw((7, width)).astype(np.float32)) for width in (4, 3)]
+        _, gradients = unidev.value_and_grad(loss_of)(parallel, *group.split_batch(batch))
+        for name, x in unidev.parameters(net).items():
+            x.grad = gradients[name]
+        optimizer.step()
+        if number % 2 == 0:
+            group.checkpoint(parallel, number, optimizer)
+    found = unidev.parameters(parallel).values()
+    return begun, b"".join(unidev.to_numpy(x).tobytes() for x in found)
 
 
 def loss_of(net: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.mse_loss(net(x), y)
-
-
-def step(
-    net: torch.nn.Module, optimizer: torch.optim.Optimizer, gradients: dict[str, torch.Tensor]
-) -> None:
-    for name, x in unidev.parameters(net).items():
-        x.grad = gradients[name]
-    optimizer.step()
 
 
 def restored() -> tuple[int, float, float]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 from parallel_modules import bits, check_replicas, made, normed
-from parallel_training import THREE, batch, squares
 from torch import nn
+from training_checks import THREE, batch, squares
 
 import unidev
 from unidev import nn as portable

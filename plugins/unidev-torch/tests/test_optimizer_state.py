@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
-from optimizer_checks import check_continued
+from training_checks import check_continued
 
 import unidev
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from whole_batch import check_norms
+from training_checks import check_norms
 
 import unidev
 

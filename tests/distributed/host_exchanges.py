@@ -1,13 +1,16 @@
-"""Threads in place of workers, which exchange arrays as workers do, and count what they send."""
+"""Exchanges without an engine: threads in place of workers, counted, and what ``run`` is given."""
 
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections import Counter
 from queue import Queue
 from typing import TYPE_CHECKING, Any
 
+import unidev
+from unidev.distributed.exchange import by_memory as by_memory_module
 from unidev.distributed.exchange.by_memory import MemoryCarrier
 from unidev.distributed.exchange.by_messages import MessageCarrier
 from unidev.distributed.messages.relay import Relay
@@ -102,3 +105,38 @@ def together(carriers: list[Any], work: Callable[[Any, int], Any]) -> list[Any]:
         thread.join(HANG_S)
     assert not any(thread.is_alive() for thread in threads), "they wait for one another"
     return found
+
+
+# -- functions of workers ------
+
+SENT_BYTES = 400_000
+
+
+def killed_within_an_exchange() -> None:
+    """Worker 1 ends where the others have written and wait for the part that it combines."""
+
+    def killed(*_: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    if unidev.group().rank == 1:
+        by_memory_module.combined = killed
+    unidev.group().all_reduce(unidev.ones(SENT_BYTES // 4))
+
+
+def sent_by_channel() -> int:
+    """The bytes that this worker writes to its channel in one ``all_reduce``."""
+    from unidev.distributed.messages import channel
+    from unidev.worker_host.frames import pieces_of
+
+    written: list[int] = []
+    write_all = channel.write_all
+
+    def counting(pipe: int, frame: Any) -> None:
+        written.append(sum(piece.nbytes for piece in pieces_of(frame)))
+        write_all(pipe, frame)
+
+    channel.write_all = counting
+    total = unidev.group().all_reduce(unidev.ones(SENT_BYTES // 4))
+    channel.write_all = write_all
+    assert set(unidev.to_numpy(total).tolist()) == {float(unidev.group().size)}
+    return sum(written)

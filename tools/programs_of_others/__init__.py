@@ -1,1 +1,0 @@
-"""Other people's test suites on simulated GPUs named ``cuda``."""
