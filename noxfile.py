@@ -50,7 +50,9 @@ nox.options.error_on_missing_interpreters = True
 if hasattr(nox.options, "parallel") and {"-s", "--session", "--sessions"}.isdisjoint(sys.argv):
     nox.options.parallel = 2
     nox.options.allow_parallel = True
-IS_FULL = bool({"full", "-tfull", "--tag=full", "--tags=full"} & set(sys.argv))
+if {"full", "-tfull", "--tag=full", "--tags=full"} & set(sys.argv):
+    os.environ["TEST_ALL"] = "1"  # sessions that run beside each other are processes of their own
+IS_FULL = "TEST_ALL" in os.environ
 """Whether all is asked for: sessions that a plain ``nox`` runs, too, then test more."""
 IS_REST = "AFTER_NOX" in os.environ
 """Whether a plain ``nox`` has passed already: then ``nox -R -t full`` runs what that leaves out."""
