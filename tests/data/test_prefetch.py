@@ -31,30 +31,6 @@ def numbered(count: int) -> Iterator[np.ndarray[Any, Any]]:
         yield np.full(2, float(number))
 
 
-def test_batches_come_in_order_on_the_device_and_every_iteration_begins_anew() -> None:
-    loader = unidev.prefetch([{"x": each, "n": "a"} for each in numbered(20)], "gpu:1", depth=3)
-    for _ in range(2):
-        found = list(loader)
-        assert [unidev.to_numpy(each["x"])[0] for each in found] == list(range(20))
-        assert {unidev.device_of(each["x"]) for each in found} == {unidev.gpu(1)}
-        assert found[0]["n"] == "a"
-
-
-def test_a_loader_that_overwrites_its_buffer_changes_no_batch() -> None:
-    host, there = np.zeros(2), unidev.zeros(2, device="gpu:0")
-
-    def overwriting() -> Iterator[Any]:
-        for number in range(5):
-            host[:] = number
-            there[:] = unidev.full(2, float(number), device="gpu:0")
-            yield host, there
-
-    for number, batch in enumerate(unidev.prefetch(overwriting(), "gpu:0", depth=4)):
-        assert [unidev.to_numpy(x).tolist() for x in batch] == [[number] * 2] * 2
-    (same,) = unidev.prefetch([there], "gpu:0")
-    assert same is not there
-
-
 @pytest.mark.parametrize("depth", [1, 2, 5])
 def test_so_many_batches_are_made_ahead_and_not_one_more(depth: int) -> None:
     made, asked = [], threading.Semaphore(0)

@@ -51,26 +51,6 @@ def test_a_scope_cannot_be_left_from_another_thread() -> None:
         assert innermost_scope() is not None
 
 
-def test_a_scope_does_not_reach_other_threads(two_gpus: None) -> None:
-    seen: list[str] = []
-    with unidev.gpu(1):
-        thread = threading.Thread(
-            target=lambda: seen.append(str(unidev.device_of(unidev.zeros(1))))
-        )
-        thread.start()
-        thread.join()
-    assert seen == ["cpu:0"]
-
-
-def test_one_device_can_be_entered_twice(two_gpus: None) -> None:
-    gpu = unidev.gpu(1)
-    with gpu:
-        with gpu:
-            pass
-        assert unidev.device_of(unidev.zeros(1)) is gpu
-    assert not stack.scopes
-
-
 def test_one_use_backend_can_be_entered_twice() -> None:
     scope = unidev.use_backend("numpy")
     with scope:

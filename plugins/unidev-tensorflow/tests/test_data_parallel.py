@@ -135,18 +135,6 @@ def test_a_function_is_traced_once_for_each_device():
     assert plain[1]
 
 
-def test_running_statistics_of_keras_are_the_mean_by_rows():
-    def normed():
-        return keras.Sequential([keras.Input((4,)), keras.layers.BatchNormalization(momentum=0.5)])
-
-    net = unidev.DataParallel(normed(), THREE[:2])
-    x, _ = batch(5)
-    unidev.value_and_grad(lambda model, x: tf.reduce_mean(model(x, training=True)))(net, x)
-    means = [share.mean(0) for share in np.split(x.numpy(), [3])]
-    found = net.model.layers[0].moving_mean.numpy()
-    np.testing.assert_allclose(found, 0.5 * (3 * means[0] + 2 * means[1]) / 5, atol=1e-6)
-
-
 def test_dropout_draws_other_numbers_for_each_replica():
     net = unidev.DataParallel(sequential(keras.layers.Dropout(0.5)), THREE)
     x = unidev.ones((300, 4), device="gpu:0")

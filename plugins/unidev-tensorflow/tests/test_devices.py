@@ -57,19 +57,6 @@ def test_the_native_object_works_eagerly_and_in_a_graph():
     assert any(operation.device.endswith("CPU:2") for operation in operations)
 
 
-def test_a_scope_is_one_threads_and_ends_on_an_exception():
-    found = []
-    with pytest.raises(KeyError), unidev.gpu(2):  # noqa: PT012  what a scope does is the question
-        assert str(unidev.device_of(tf.ones(3))) == "gpu:2"
-        assert str(unidev.device_of(unidev.ones(3))) == "gpu:2"
-        thread = threading.Thread(target=lambda: found.append(unidev.device_of(tf.ones(3))))
-        thread.start()
-        thread.join()
-        raise KeyError
-    assert [str(device) for device in found] == ["cpu:0"]
-    assert str(unidev.device_of(tf.ones(3))) == "cpu:0"
-
-
 def test_a_scope_inside_tensorflows_own_wins():
     with tf.device("/job:localhost/CPU:3"), unidev.gpu(0):
         assert str(unidev.device_of(tf.ones(3))) == "gpu:0"
@@ -140,25 +127,6 @@ def test_synchronize_returns():
     unidev.ones(3, device="gpu:1")
     unidev.synchronize()
     unidev.synchronize("gpu:1")
-
-
-def test_new_tensors_share_no_memory_with_each_other_or_with_numpy():
-    for make in (lambda: unidev.zeros(3), lambda: unidev.full((), 1.0), lambda: unidev.array(1.0)):
-        assert not unidev.shares_memory(make(), make())
-    whole = np.zeros(4096 + 64, "uint8")
-    start = -whole.ctypes.data % 64
-    for offset in (0, 4):
-        source = whole[start + offset : start + offset + 4000].view("float32")
-        made = unidev.array(source)
-        source[:] = 7
-        assert not made.numpy().any()
-        source[:] = 0
-
-
-def test_arrays_of_any_layout_are_taken():
-    source = np.arange(24.0).reshape(2, 3, 4)
-    for view in (source.T, source[::-1, :, ::2], np.broadcast_to(source[0], (3, 3, 4))):
-        assert np.array_equal(unidev.to_numpy(unidev.array(view, device="gpu:0")), view)
 
 
 def test_to_numpy_is_new_and_writable():

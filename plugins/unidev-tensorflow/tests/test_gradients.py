@@ -62,19 +62,6 @@ def test_the_loss_is_computed_where_the_parameters_are():
     assert unidev.device_of(loss) is unidev.device_of(slope) is unidev.gpu(2)
 
 
-def test_the_gradient_of_a_copy_comes_back_to_its_source():
-    x = on("cpu", [1.0, 2.0])
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        copied = unidev.copy_to(x, "gpu:1")
-        with unidev.gpu(1):
-            loss = tf.reduce_sum(copied**2)
-    with unidev.gpu(1):  # the way back is computed here
-        slope = tape.gradient(loss, x)
-    assert unidev.device_of(slope) is unidev.cpu()
-    assert slope.numpy().tolist() == [2.0, 4.0]
-
-
 def test_the_gradient_of_a_lookup_comes_dense():
     with unidev.gpu(1):
         layer = keras.layers.Embedding(5, 2)

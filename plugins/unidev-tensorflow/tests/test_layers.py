@@ -46,20 +46,6 @@ def test_they_are_keras_s_own_layers():
     assert all(want in mro for want, mro in zip(wanted, kinds, strict=True))
 
 
-def test_a_sequential_computes_what_its_layers_alone_compute_one_by_one():
-    net = nn.eval_mode(make_net())
-    x = tf.constant(IMAGES)
-    for layer in net.stack:
-        x = layer(x)
-    np.testing.assert_allclose(net(IMAGES), x, atol=1e-5)
-
-
-def test_flatten_takes_channels_first_wherever_it_stands():
-    x = np.arange(24, dtype="float32").reshape(1, 2, 3, 4)
-    for net in (nn.flatten(), nn.sequential(nn.flatten()), nn.sequential(nn.relu(), nn.flatten())):
-        assert net(x).numpy().tolist() == [list(range(24))]
-
-
 def test_a_dense_layer_takes_the_last_axis_whatever_the_rank():
     dense = nn.dense(4, 3)
     kernel = dense.kernel.numpy()
@@ -76,12 +62,6 @@ def test_layers_compute_where_their_weights_are():
     x = unidev.array(IMAGES, device="gpu:2")
     assert unidev.device_of(nn.relu()(x)) is unidev.gpu(2)
     assert unidev.device_of(nn.sequential(nn.flatten())(x)) is unidev.gpu(2)
-
-
-def test_new_layers_land_in_the_scope_of_a_device():
-    with unidev.gpu(2):
-        net = make_net(0.5)
-    assert unidev.device_of(net) is unidev.gpu(2)
 
 
 def test_a_compiled_net_fits_evaluates_and_predicts_the_same_on_every_device():

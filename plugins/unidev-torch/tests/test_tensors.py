@@ -205,38 +205,6 @@ def test_a_bfloat16_tensor_is_checked_before_it_is_converted(device: str) -> Non
         assert unidev.to_numpy(unidev.array(x[:1], dtype=dtype, device=device)) in (1.5, 1)
 
 
-@pytest.mark.parametrize("target", DEVICES)
-@pytest.mark.parametrize(
-    "array",
-    [
-        np.arange(6.0).reshape(2, 3)[::-1, ::2],
-        np.arange(6.0)[::-6],  # to NumPy in C order, as it is one number
-        np.frombuffer(b"\x01\x02\x03\x04", dtype=np.uint8),
-        np.frombuffer(b"\x00" + np.arange(3.0).tobytes(), dtype=np.float64, offset=1),
-        np.float32(3.5).reshape(()),
-        np.empty((0, 3), dtype=np.int16),
-        np.array([1 + 2j], dtype=np.complex64),
-        np.array([2**63], dtype=np.uint64),
-    ],
-    ids=[
-        "reversed",
-        "reversed one",
-        "read-only",
-        "unaligned",
-        "zero-d",
-        "empty",
-        "complex",
-        "uint64",
-    ],
-)
-def test_any_numpy_array_comes_in_and_out(array: np.ndarray, target: str) -> None:
-    x = unidev.array(array, device=target)
-    assert unidev.device_of(x) is unidev.as_device(target)
-    back = unidev.to_numpy(x)
-    assert (back.dtype, back.shape, back.tobytes()) == (array.dtype, array.shape, array.tobytes())
-    assert back.flags.writeable
-
-
 def test_a_mode_takes_part_where_tensors_are_made_of_numpy() -> None:
     with FakeTensorMode():
         put = unidev.device_put([np.ones(3, np.float32)], "cpu")
