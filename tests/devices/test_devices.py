@@ -13,19 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_without_a_gpu_there_is_cpu_0_alone() -> None:
-    assert unidev.num_gpus() == 0
-    assert unidev.list_devices() == [unidev.cpu()]
-    assert unidev.try_gpu() is unidev.cpu()
-    assert unidev.try_all_gpus() == [unidev.cpu()]
-
-
-def test_devices_are_listed_cpus_first_then_gpus_by_index(two_gpus: None) -> None:
-    assert [str(device) for device in unidev.list_devices()] == ["cpu:0", "gpu:0", "gpu:1"]
-    assert unidev.num_gpus() == 2
-    assert unidev.try_all_gpus() == [unidev.gpu(0), unidev.gpu(1)]
-
-
 def test_try_gpu_is_the_gpu_if_it_is_there_else_the_cpu(two_gpus: None) -> None:
     assert unidev.try_gpu() is unidev.gpu() is unidev.gpu(0)
     assert unidev.try_gpu(1) is unidev.gpu(1)

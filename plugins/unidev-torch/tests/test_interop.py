@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,56 +17,9 @@ if TYPE_CHECKING:
 
     from fresh_programs import Python
 
-NUMPY_DTYPES = [name for name in load_backend("torch").dtypes if name != "bfloat16"]
-
 
 def numbers(dtype: str = "float32", shape: tuple[int, ...] = (2, 3)) -> np.ndarray[Any, Any]:
     return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-
-
-@pytest.mark.parametrize("copy", [None, False])
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_memory_is_shared_both_ways(dtype: str, copy: bool | None) -> None:
-    x = numbers(dtype)
-    y = unidev.convert(x, "torch", copy=copy)
-    assert y.dtype == getattr(torch, dtype)
-    assert y.data_ptr() == x.ctypes.data
-    z = unidev.convert(y, "numpy", copy=copy)
-    assert z.dtype == x.dtype
-    assert z.ctypes.data == x.ctypes.data
-    z[0, 0] = y[0, 1] = 1
-    assert x.ravel()[:2].tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
-def test_a_copy_is_one_both_ways(dtype: str) -> None:
-    x = numbers(dtype)
-    y = unidev.convert(x, "torch", copy=True)
-    assert y.untyped_storage().data_ptr() != x.ctypes.data
-    z = unidev.convert(y, "numpy", copy=True)
-    assert not np.shares_memory(z, y.numpy())
-    assert z.flags.writeable
-    assert z.tobytes() == x.tobytes()
-    assert z.dtype == x.dtype
-
-
-@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3)])
-@pytest.mark.parametrize("copy", [None, False, True])
-def test_zero_d_and_empty(shape: tuple[int, ...], copy: bool | None) -> None:
-    y = unidev.convert(np.ones(shape, np.int16), "torch", copy=copy)
-    assert (tuple(y.shape), y.dtype) == (shape, torch.int16)
-    z = unidev.convert(torch.ones(shape, dtype=torch.int16), "numpy", copy=copy)
-    assert (type(z), z.shape, z.dtype) == (np.ndarray, shape, np.int16)
-
-
-def test_strides_are_shared() -> None:
-    x = numbers()
-    for view in (x.T, x[1:, ::2]):
-        y = unidev.convert(view, "torch", copy=False)
-        assert y.tolist() == view.tolist()
-        assert unidev.convert(y, "numpy", copy=False).ctypes.data == view.ctypes.data
-    expanded = torch.arange(3).expand(4, 3)
-    assert unidev.convert(expanded, "numpy", copy=False).tolist() == expanded.tolist()
 
 
 def test_nothing_writes_to_a_read_only_array() -> None:
@@ -99,30 +51,6 @@ def test_arrays_that_cannot_be_shared_are_copied(x: np.ndarray[Any, Any], reason
     y = unidev.convert(x, "torch")
     x[...] = 1
     assert y.tolist() == expected
-
-
-@pytest.mark.parametrize(
-    "x",
-    [
-        torch.tensor([1 + 2j, 3 - 1j]).conj(),
-        torch.tensor([1 + 2j]).conj().imag,
-    ],
-    ids=["conjugate", "negative"],
-)
-def test_pending_bits_are_computed_and_not_shared(x: torch.Tensor) -> None:
-    with pytest.raises(UnsupportedOperation, match="conjugate or negative bit"):
-        unidev.convert(x, "numpy", copy=False)
-    assert unidev.convert(x, "numpy").tolist() == x.tolist()
-
-
-def test_gradients_are_cut() -> None:
-    x = torch.ones(3, requires_grad=True)
-    parameter = torch.nn.Parameter(torch.ones(3))
-    for each in (x, parameter, x * 2):
-        y = unidev.convert(each, "numpy", copy=False)
-        assert y.ctypes.data == each.data_ptr()
-        assert not unidev.convert(y, "torch").requires_grad
-        assert not np.shares_memory(unidev.convert(each, "numpy", copy=True), y)
 
 
 def test_a_dtype_that_numpy_lacks_is_an_error() -> None:
@@ -162,38 +90,6 @@ def test_simulated_gpus_keep_their_index_and_never_share() -> None:
         unidev.convert(x, "numpy", copy=False)
     with pytest.raises(UnsupportedOperation, match="not on gpu:3"):
         unidev.convert(np.arange(3), "torch", device="gpu:3", copy=False)
-
-
-def test_a_tree_of_both_frameworks() -> None:
-    x, array = torch.ones(2, 3), np.ones(2)
-    tree = {"x": x, "same": (x, array, "name"), "n": None}
-    got = unidev.convert(tree, "numpy")
-    assert got["x"] is got["same"][0]
-    assert got["same"][1:] == (array, "name")
-    assert got["same"][1] is array
-    back = unidev.convert(got, "torch")
-    assert back["x"].data_ptr() == x.data_ptr()
-    assert back["same"][1].data_ptr() == array.ctypes.data
-
-
-def test_each_side_keeps_the_memory() -> None:
-    makers: dict[str, Callable[[], Any]] = {
-        "numpy": lambda: torch.full((1000,), 3.0),
-        "torch": lambda: np.full(1000, 3.0, np.float32),
-    }
-    for target, make in makers.items():
-        x: Any = make()
-        y = unidev.convert(x, target, copy=False)
-        del x
-        gc.collect()
-        others = [make() + 1 for _ in range(50)]
-        assert float(y.sum()) == 3000, len(others)
-        x = make()
-        y = unidev.convert(x, target, copy=False)
-        del y, others
-        gc.collect()
-        others = [make() + 1 for _ in range(50)]
-        assert float(x.sum()) == 3000, len(others)
 
 
 def test_the_first_call_loads_the_other_framework(warm_python: Python) -> None:
