@@ -128,14 +128,6 @@ def test_what_is_forbidden_has_not_happened():
     assert not v.numpy().any()
 
 
-def test_what_was_forbidden_is_reported_again():
-    x = matrix()
-    with forbidding():
-        for _ in range(3):
-            with pytest.raises(Forbidden):
-                x + 1.0
-
-
 def test_a_gradient_may_be_forbidden():
     x = matrix()
     with tf.GradientTape() as tape:
