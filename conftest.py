@@ -8,10 +8,6 @@ from pathlib import Path
 
 import pytest
 
-# They hold no doctests. Two of one module's name cannot both be looked through for them.
-collect_ignore_glob = ["conftest.py", "*/conftest.py"]
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Add two plugins, but not where the suite of an editable install judges a user's backend."""

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-collect_ignore = ["helpers", "mutants"]  # they hold no doctests; conformance_warm.py runs checks
-
-
 class RunPython(Protocol):
     """Runs a program in a fresh interpreter and gives what it printed."""
 

@@ -37,25 +37,19 @@ _loaded: list[dict[Any, Any]] = []
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Before a file of tests is imported."""
     if isinstance(collector, pytest.File):
-        hide(hidden=is_hidden_from(collector.path, is_doctest=False))
+        hide(hidden=is_hidden_from(collector.path))
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> None:
     """Before the fixtures of a test, of whatever scope."""
-    is_doctest = isinstance(item, pytest.DoctestItem)
-    hide(hidden=is_hidden_from(item.path, is_doctest=is_doctest))
+    hide(hidden=is_hidden_from(item.path))
 
 
-def is_hidden_from(path: Path, *, is_doctest: bool) -> bool:
+def is_hidden_from(path: Path) -> bool:
     """Whether tests in this file are the core's."""
-    if not path.is_relative_to(ROOT):
-        return False
-    folder, *more = path.relative_to(ROOT).parts
-    if folder == "tests":
-        return more[0] not in SEE_ALL
-    # The conformance suite, which stands there too, judges what is installed.
-    return folder == "unidev" and is_doctest
+    tests = ROOT / "tests"
+    return path.is_relative_to(tests) and path.relative_to(tests).parts[0] not in SEE_ALL
 
 
 def hide(*, hidden: bool) -> None:

@@ -15,8 +15,6 @@ import pytest
 if TYPE_CHECKING:
     from runtime import Runtime
 
-collect_ignore = ["on_stand_in.py"]  # looked through for doctests
-
 
 @pytest.fixture
 def cuda() -> Runtime:
