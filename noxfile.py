@@ -295,19 +295,18 @@ def libraries(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def benchmarks(session: nox.Session) -> None:
-    """What it costs; not part of the tests."""
+    """What it costs, into docs/benchmarks.md: ``nox -s benchmarks [-- --rounds 1 --page COPY]``."""
     install(session, *TOGETHER)
-    session.install("accelerate", "array-api-compat", "lightning-fabric")
-    session.run("python", "benchmarks/overhead.py")
-    session.run("python", "benchmarks/batches.py")
-    session.run("python", "benchmarks/interop.py")
-    session.run("python", "benchmarks/copies.py")
-    session.run("python", "benchmarks/models.py")
-    session.run("python", "benchmarks/parallel.py")
-    session.run("python", "benchmarks/distributed.py")
-    session.run("python", "benchmarks/long_trace.py")
-    session.run("python", "benchmarks/growth.py")
-    session.run("python", "benchmarks/simulated.py")
+    session.install("accelerate", "array-api-compat", "lightning-fabric", "transformers")
+    others = Path(session.create_tmp(), "jax")  # which cannot be beside MXNet
+    python = str(others / "bin/python")
+    session.run("python", "-m", "venv", "--clear", str(others))
+    own = ("-e", ".[bench]", "-e", "plugins/unidev-jax")
+    session.run(python, "-m", "pip", "install", "-q", *own, *FRAMEWORKS["jax"], external=True)
+    session.run(
+        "python", "benchmarks/page.py", "--python", python, *session.posargs,
+        interrupt_timeout=20, terminate_timeout=5,  # its children remove their files
+    )  # fmt: skip
 
 
 @nox.session(default=False, venv_backend=WITH_TORCH)

@@ -8,30 +8,23 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-import importlib.util
+import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from measure import Row, compare
-from table import main
+from measure import Row, compare, rounds_or, sized
+from own_calls import OWN_CALLS, VERBS
+from program import lack_of, main
 
 import unidev
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-KIB, MIB = 2**10, 2**20
+KIB = 2**10
 ARRAYS = 20
-STEP_S, STEPS = 0.02, 15
-PUT = {
-    "numpy": ("import numpy", "[numpy.array(a) for a in arrays]"),
-    "torch": ("import torch", "[torch.tensor(a) for a in arrays]"),
-    "tensorflow": ("import tensorflow as tf", "[tf.constant(a) for a in arrays]"),
-    "paddle": ("import paddle", "[paddle.to_tensor(a) for a in arrays]"),
-    "mxnet": ("import mxnet as mx", "[mx.np.array(a) for a in arrays]; mx.npx.waitall()"),
-}
-"""The framework's constructor that copies."""
+STEP_S, STEPS = 0.02, sized(15, 2)
 PEERS = {"accelerate.utils": "send_to_device", "lightning_fabric.utilities": "move_data_to_device"}
 
 
@@ -44,33 +37,37 @@ class Batch:
     note: str = "batch"
 
 
-def rows_of(backend: str, spec: str) -> Iterator[Row]:
+def rows_of(backend: str, spec: str) -> Iterator[Row | str]:
     """The rows of one backend."""
     device = unidev.as_device(spec)
     if backend == "torch":
         yield from _container_rows(device)
-    setup, own = PUT[backend]
-    for size, limit in ((64 * KIB, 2.0), (4 * MIB, 1.1)):
+    own = OWN_CALLS[backend]
+    for size, limit in ((64 * KIB, 2.0), (sized(4096, 128) * KIB, 1.1)):
         arrays = [np.random.default_rng(0).random(size // 4, np.float32) for _ in range(ARRAYS)]
         names: dict[str, Any] = {"unidev": unidev, "arrays": arrays, "device": device}
-        exec(setup, names)
-        ours = "unidev.device_put(arrays, device); unidev.synchronize(device)"
+        exec(own.setup, names)
+        ours, theirs = (
+            f"{each}; unidev.synchronize(device)"
+            for each in ("unidev.device_put(arrays, device)", f"[{own.put} for a in arrays]")
+        )
         what = f"device_put, {ARRAYS} arrays of {size // KIB:,} KiB"
-        yield Row(backend, what, own, *compare(ours, own, names, 15), limit)
+        yield Row(backend, what, own.put, *compare(ours, theirs, names, 15), limit)
     yield from _prefetch_rows(backend, device)
 
 
-def _container_rows(device: unidev.Device) -> Iterator[Row]:
+def _container_rows(device: unidev.Device) -> Iterator[Row | str]:
+    yield from filter(None, map(lack_of, (*PEERS, "transformers")))
     x = unidev.rand((2, 3), device=device)
     batches: dict[str, Any] = {"a dataclass": Batch(x, x)}
-    if importlib.util.find_spec("transformers") is not None:
+    if not lack_of("transformers"):
         encoding = importlib.import_module("transformers").BatchEncoding
         batches["a BatchEncoding"] = encoding({"input_ids": x, "attention_mask": x, "labels": x})
     for what, batch in batches.items():
         assert unidev.as_in_device(batch, device) is batch
-        names = {**vars(unidev), "batch": batch, "device": device, "native": device.native}
+        names = {**VERBS, "batch": batch, "device": device, "native": device.native}
         for module, function in PEERS.items():
-            if importlib.util.find_spec(module.partition(".")[0]) is None:
+            if lack_of(module):
                 continue
             if what == "a dataclass" and function == "send_to_device":
                 continue  # which does not look into it
@@ -94,8 +91,13 @@ def _prefetch_rows(backend: str, device: unidev.Device) -> Iterator[Row]:
         return (time.perf_counter() - start) / STEPS
 
     list(unidev.prefetch(loader(), device))
-    ahead = sorted(seconds(unidev.prefetch(loader(), device)) for _ in range(5))[2]
-    plain = sorted(seconds(unidev.device_put(x, device) for x in loader()) for _ in range(5))[2]
+    ahead, plain = (
+        statistics.median(seconds(read()) for _ in range(rounds_or(5)))
+        for read in (
+            lambda: unidev.prefetch(loader(), device),
+            lambda: (unidev.device_put(x, device) for x in loader()),
+        )
+    )
     what = "a step whose loader takes as long"
     against = f"{STEP_S * 1000:g} ms"
     yield Row(backend, f"{what}, prefetch", against, ahead, STEP_S, ahead / STEP_S, 1.15)

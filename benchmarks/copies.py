@@ -5,30 +5,32 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import Row, compare, peak_bytes
-from own_calls import OWN_CALLS
-from table import main
+from measure import Row, compare, peak_bytes, sized
+from own_calls import OWN_CALLS, VERBS
+from program import main
 
 import unidev
+from unidev.support.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MIB = 2**20
+MIB = sized(2**20, 2**14)
+"""In a trial, a 64th."""
 
 
 def rows_of(backend: str, spec: str) -> Iterator[Row]:
     """The rows of one backend."""
     device = unidev.as_device(spec)
     own = OWN_CALLS[backend]
-    names: dict[str, Any] = {**vars(unidev), "device": device, "native": device.native}
+    names: dict[str, Any] = {**VERBS, "device": device, "native": device.native}
     exec(own.setup, names)
     names["x"] = unidev.rand(64 * MIB // 4, device=device)
     copy = _waiting("copy_to(x, device)", own.copy, names)
-    yield Row(backend, "copy_to 64 MiB", own.copy, *copy, 1.05)
+    yield Row(backend, f"copy_to {bytes_text(64 * MIB)}", own.copy, *copy, 1.05)
     names["n"] = 256 * MIB // 4
     zeros = _waiting("zeros(n, device=device)", own.zeros, names)
-    yield Row(backend, "zeros 256 MiB", own.zeros, *zeros, 1.1)
+    yield Row(backend, f"zeros {bytes_text(256 * MIB)}", own.zeros, *zeros, 1.1)
     if device.kind == "cpu" and Path("/proc/self/clear_refs").exists():
         yield _peak_row(backend, device)
 

@@ -8,26 +8,29 @@ run that does nothing but meet against the same two processes started by hand.
 from __future__ import annotations
 
 import os
+import pickle
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import own_distributed
-from measure import Row
-from table import main
+from measure import Row, rounds_or
+from program import main
 
 import unidev
 from unidev.contract import Rendezvous
 from unidev.registry.discovery import backend_spec
 from unidev.registry.loading import group_setting
+from unidev.support.wording import bytes_text
 from unidev.worker_host.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 LOOP_AT_MOST = {"torch": 1 / 10, "paddle": 1 / 10, "tensorflow": 1 / 10, "mxnet": 1 / 3}
 STEP_AT_MOST = {
@@ -43,7 +46,6 @@ BY_ENGINE = "its engine"
 OWN_STEP = {
     "torch": "DDP", "paddle": "paddle.DataParallel", "tensorflow": BY_ENGINE, "mxnet": BY_ENGINE
 }  # fmt: skip
-STARTS = 3
 
 BY_HAND = """
 import pickle, sys
@@ -57,13 +59,15 @@ engine.leave()
 """
 
 
-def rows_of(backend: str, _: str) -> Iterator[Row]:
+def rows_of(backend: str, _: str) -> Iterator[Row | str]:
     """The rows of one backend."""
-    if backend in ("numpy", "jax"):  # on one machine, these have no collectives of their own
+    if backend not in LOOP_AT_MOST:
+        yield "has no collectives of its own between processes of one machine"
         return
     found = unidev.run(own_distributed.reductions, workers=2, backend=backend)[0]
     where = "into new memory" if backend == "tensorflow" else "in place"
-    yield Row(backend, f"all_reduce, 64 MiB {where}", "its own call", *found["large"], 1.1)
+    what = f"all_reduce, {bytes_text(own_distributed.LARGE_BYTES)} {where}"
+    yield Row(backend, what, "its own call", *found["large"], 1.1)
     what = f"all_reduce, {own_distributed.TENSORS} x {own_distributed.SIZE:,} floats"
     yield Row(backend, what, "a loop of it", *found["small"], LOOP_AT_MOST[backend])
     steps = unidev.run(own_distributed.steps, workers=2, backend=backend)[0]
@@ -71,7 +75,7 @@ def rows_of(backend: str, _: str) -> Iterator[Row]:
         limit = STEP_AT_MOST[backend][model]
         yield Row(backend, f"a step, {model}", OWN_STEP[backend], *times, limit)
     ours, theirs = [], []
-    for _round in range(STARTS):
+    for _round in range(rounds_or(3)):
         ours.append(_seconds_of_run(backend))
         theirs.append(_seconds_by_hand(backend))
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
@@ -86,40 +90,39 @@ def _seconds_of_run(backend: str) -> float:
 
 
 def _seconds_by_hand(backend: str) -> float:
-    import pickle
-
     setting = group_setting(backend_spec(backend))
     assert setting is not None
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as scope:
         ((*helpers_at, first), (second,)) = free_ports([setting.helper_ports + 1, 1])
         hosts = ("127.0.0.1",) * 2
         rendezvous = Rendezvous(hosts, (first, second), tuple(helpers_at), Path(folder), 60.0)
         plan = setting.prepare(rendezvous)
-        helpers = [
-            subprocess.Popen(
-                [sys.executable, *each.arguments], env={**os.environ, **each.environment}
-            )
-            for each in plan.helpers
-        ]
+        for each in plan.helpers:
+            _started(scope, each.arguments, each.environment)
         workers = []
         for rank, variables in enumerate(plan.environment):
-            worker = subprocess.Popen(
-                [sys.executable, "-c", BY_HAND],
-                env={**os.environ, **variables},
-                stdin=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+            worker = _started(
+                scope, ["-c", BY_HAND], variables, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
             )
             assert worker.stdin is not None
             worker.stdin.write(pickle.dumps((rank, backend, rendezvous)))
             worker.stdin.close()
             workers.append(worker)
         codes = [worker.wait() for worker in workers]
-        for helper in helpers:
-            helper.kill()
-            helper.wait()
     assert not any(codes), codes
     return time.perf_counter() - start
+
+
+def _started(
+    scope: ExitStack, arguments: Sequence[str], variables: Mapping[str, str], **streams: int
+) -> subprocess.Popen[bytes]:
+    """A Python that has ended after ``scope``."""
+    command = [sys.executable, *arguments]
+    process = subprocess.Popen(command, env={**os.environ, **variables}, **streams)
+    scope.callback(process.wait)
+    scope.callback(process.kill)
+    return process
 
 
 if __name__ == "__main__":

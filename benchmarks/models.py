@@ -13,28 +13,30 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import Row, compare, peak_bytes
-from own_calls import OWN_CALLS
+from measure import Row, compare, peak_bytes, sized
+from own_calls import OWN_CALLS, VERBS
 from own_models import OWN_COMPILED, OWN_MODEL_CALLS, OWN_SENDS, OWN_TREE_STEPS
-from table import main
+from program import main
 
 import unidev
 from unidev import nn
+from unidev.support.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WIDTH, DEPTH = 3162, 10
-"""DEPTH dense layers of WIDTH x WIDTH: 100 million parameters."""
+WIDTH, DEPTH = sized(3162, 100), 10
+"""DEPTH dense layers of WIDTH x WIDTH: 100 million parameters; in a trial, a thousandth."""
+PARAMETERS = sized("100 million", "100 thousand")
 PARAMETERS_BYTES = WIDTH * WIDTH * DEPTH * 4
 SMALL_AT_MOST = {"tensorflow": 2.0}
 """Times the framework's own move; Keras has none, and a copy of its arrays lacks new variables."""
-VERBS = {name: getattr(unidev, name) for name in unidev.__all__}
 
 
-def rows_of(backend: str, spec: str) -> Iterator[Row]:
+def rows_of(backend: str, spec: str) -> Iterator[Row | str]:
     """The rows of one backend."""
-    if backend not in OWN_MODEL_CALLS:  # NumPy has no models of its own
+    if backend not in OWN_MODEL_CALLS:
+        yield "has no models of its own"
         return
     yield from _training_rows(backend, spec)
     yield from _tree_rows(backend)
@@ -120,7 +122,7 @@ def _moving_rows(backend: str) -> Iterator[Row]:
         names,
         rounds=9,
     )
-    yield Row(backend, "place 100 million, there and back", own.moved_by, *times, 1.1)
+    yield Row(backend, f"place {PARAMETERS}, there and back", own.moved_by, *times, 1.1)
     peak = peak_bytes(lambda: unidev.place(names["net"], there))
     size = _nbytes(names["net"])
     yield Row(backend, "peak while placing", "its size", peak, size, peak / size, 1.05, "bytes")
@@ -163,7 +165,8 @@ def _saving_rows(backend: str) -> Iterator[Row]:
         flush = "\nfile = os.open(path, os.O_RDONLY); os.fsync(file); os.close(file)"
         save = "save_parameters(net, ours)"
         flushed = compare(save, own.save + flush, names, rounds=5)
-        yield Row(backend, "save_parameters 381.5 MiB", "safetensors, flushed", *flushed, 1.1)
+        what = f"save_parameters {bytes_text(PARAMETERS_BYTES)}"
+        yield Row(backend, what, "safetensors, flushed", *flushed, 1.1)
         # The old values, until all new ones have arrived, and one tensor: less than two files.
         peak = peak_bytes(lambda: unidev.load_parameters(names["net"], names["ours"]))
         share = peak / PARAMETERS_BYTES

@@ -7,7 +7,6 @@ and Lightning Fabric, if installed: pip install accelerate array-api-compat ligh
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import statistics
 import subprocess
 import sys
@@ -16,9 +15,9 @@ import timeit
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from measure import ROUNDS, Row, compare
-from own_calls import OWN_CALLS
-from table import main
+from measure import Row, compare, rounds_or
+from own_calls import OWN_CALLS, VERBS
+from program import lack_of, main
 
 import unidev
 
@@ -47,12 +46,12 @@ PEERS = [
 ]
 
 
-def rows_of(backend: str, spec: str) -> Iterator[Row]:
+def rows_of(backend: str, spec: str) -> Iterator[Row | str]:
     """The rows of one backend."""
     device = unidev.as_device(spec)
     x = unidev.rand((2, 3), device=device)
     own = OWN_CALLS[backend]
-    names: dict[str, Any] = {**vars(unidev), "x": x, "device": device, "native": device.native}
+    names: dict[str, Any] = {**VERBS, "x": x, "device": device, "native": device.native}
     exec(own.setup, names)
     stay = compare("as_in_device(x, device)", own.stay, names)
     yield Row(backend, "as_in_device, there", own.stay, *stay, STAY_AT_MOST.get(backend))
@@ -71,11 +70,11 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
         yield _import_row()
 
 
-def _peer_rows(peer: Peer, names: dict[str, Any]) -> Iterator[Row]:
-    package = peer.module.partition(".")[0]
-    if importlib.util.find_spec(package) is None:
-        print(f"{package} is not installed, so it is not measured", file=sys.stderr)
+def _peer_rows(peer: Peer, names: dict[str, Any]) -> Iterator[Row | str]:
+    if lack := lack_of(peer.module):
+        yield lack
         return
+    package = peer.module.partition(".")[0]
     names = {
         **names,
         "peer": getattr(importlib.import_module(peer.module), peer.function),
@@ -128,7 +127,7 @@ def _import_row() -> Row:
     # The start of the interpreter does not count for either import.
     programs = {"unidev": "import unidev", "numpy": "import numpy", "nothing": "pass"}
     times: dict[str, list[float]] = {name: [] for name in programs}
-    for _ in range(ROUNDS):
+    for _ in range(rounds_or(41)):
         for name, program in programs.items():
             start = time.perf_counter()
             subprocess.run([sys.executable, "-c", program], check=True)

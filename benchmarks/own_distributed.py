@@ -6,10 +6,14 @@ the counts are fixed.
 
 from __future__ import annotations
 
+import copy
 import gc
 import statistics
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from measure import IS_TRIAL, rounds_or, sized
 
 import unidev
 
@@ -17,10 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Times = tuple[float, float, float]
+    Made = tuple[Any, Any, tuple[Any, Any]]
+    """Two equal models, and a batch."""
+    Models = Iterator[tuple[str, int, Callable[[], Made]]]
+    """Names, calls in a round, and what makes them."""
 
 ROUNDS, ROUNDS_OF_LARGE = 7, 15
 ROUNDS_OF_STEPS = 21
-MIB = 1 << 20
+LARGE_BYTES = sized(64, 1) * 2**20
+LONG_CALLS = 3
+"""A step that is measured in so few calls is too long for a trial."""
 TENSORS, SIZE = 400, 1_000
 
 
@@ -32,9 +42,12 @@ def compared(
 ) -> Times:
     """Median seconds per call of each on this worker, and the median of the rounds' ratios."""
     group, times = unidev.group(), ([], [])
-    for sides in (ours, theirs) * 3:  # the first steps learn in which order gradients come
+    for sides in (ours, theirs) * sized(
+        3, 1
+    ):  # the first steps learn in which order gradients come
         sides()
-    for round_ in range(rounds):
+    calls = sized(calls, 1)
+    for round_ in range(rounds_or(rounds)):
         gc.collect()
         for which in (0, 1) if round_ % 2 else (1, 0):
             measured = (ours, theirs)[which]
@@ -61,7 +74,7 @@ def reductions() -> dict[str, Times]:
     group, backend = unidev.group(), unidev.active_backend().name
     group.all_reduce(unidev.ones(1))  # joins
     own = OWN_CALLS[backend]()
-    large = unidev.zeros(64 * MIB // 4)
+    large = unidev.zeros(LARGE_BYTES // 4)
     in_place = backend != "tensorflow"
     small = [unidev.zeros(SIZE) for _ in range(TENSORS)]
     return {
@@ -132,9 +145,10 @@ def steps(only: str = "") -> dict[str, Times]:
     """A step of ``DataParallel`` against the framework's own, by model."""
     backend = unidev.active_backend().name
     found = {}
-    for what, (net, other, batch, calls) in STEPS[backend]():
-        if only not in ("", what):
+    for what, calls, make in STEPS[backend]():
+        if what != only if only else IS_TRIAL and calls <= LONG_CALLS:
             continue
+        net, other, batch = make()
         parallel = unidev.DataParallel(net)
         step = unidev.value_and_grad(LOSSES[backend])
         own = OWN_STEPS[backend](other)
@@ -150,32 +164,37 @@ def steps(only: str = "") -> dict[str, Times]:
     return found
 
 
-def _torch_models() -> Iterator[tuple[str, Any]]:
-    import copy
-
+def _torch_models() -> Models:
     import torch
     from torch import nn
 
-    def chain(width: int, count: int, *, bias: bool = False) -> Any:
-        return nn.Sequential(*(nn.Linear(width, width, bias=bias) for _ in range(count)))
+    def chain(width: int, count: int) -> Any:
+        return nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(count)))
 
-    lenet = nn.Sequential(
-        nn.Conv2d(1, 6, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2),
-        nn.Conv2d(6, 16, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2),
-        nn.Flatten(), nn.Linear(64, 120), nn.Sigmoid(), nn.Linear(120, 84), nn.Sigmoid(),
-        nn.Linear(84, 10),
-    )  # fmt: skip
-    labels = torch.arange(512) % 10
-    models = {
-        "the digits' LeNet": (lenet, torch.rand(64, 1, 8, 8), 40),
-        "0.5 M parameters": (chain(512, 2), torch.rand(64, 512), 20),
-        "200 tensors of 64 x 64": (chain(64, 200), torch.rand(64, 64), 8),
-        "8 M parameters": (chain(2048, 2), torch.rand(16, 2048), 3),
-        "8 M parameters in 8 layers": (chain(1024, 8), torch.rand(512, 1024), 1),
-        "34 M parameters": (chain(4096, 2), torch.rand(16, 4096), 1),
-    }
-    for what, (net, images, calls) in models.items():
-        yield what, (net, copy.deepcopy(net), (images, labels[: len(images)]), calls)
+    def lenet() -> Any:
+        return nn.Sequential(
+            nn.Conv2d(1, 6, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2),
+            nn.Conv2d(6, 16, 3, padding=1), nn.Sigmoid(), nn.AvgPool2d(2),
+            nn.Flatten(), nn.Linear(64, 120), nn.Sigmoid(), nn.Linear(120, 84), nn.Sigmoid(),
+            nn.Linear(84, 10),
+        )  # fmt: skip
+
+    def made(net: Any, *shape: int) -> Made:
+        return net, copy.deepcopy(net), (torch.rand(shape), torch.arange(shape[0]) % 10)
+
+    yield "the digits' LeNet", 40, lambda: made(lenet(), 64, 1, 8, 8)
+    for what, calls, width, count, rows in (
+        ("0.5 M parameters", 20, 512, 2, 64),
+        ("200 tensors of 64 x 64", 8, 64, 200, 64),
+        ("8 M parameters", 3, 2048, 2, 16),
+        ("8 M parameters in 8 layers", 1, 1024, 8, 512),
+        ("34 M parameters", 1, 4096, 2, 16),
+    ):
+        yield (
+            what,
+            calls,
+            partial(lambda n, k, rows: made(chain(n, k), rows, n), width, count, rows),
+        )
 
 
 def _torch_step(net: Any) -> Callable[..., None]:
@@ -199,7 +218,7 @@ def _torch_loss(net: Any, images: Any, labels: Any) -> Any:
     return torch.nn.functional.cross_entropy(net(images), labels)
 
 
-def _paddle_models() -> Iterator[tuple[str, Any]]:
+def _paddle_models() -> Models:
     import paddle
     from paddle import nn
 
@@ -212,7 +231,7 @@ def _paddle_models() -> Iterator[tuple[str, Any]]:
         )  # fmt: skip
 
     batch = paddle.rand([64, 1, 8, 8]), paddle.arange(64) % 10
-    yield "the digits' LeNet", (lenet(), lenet(), batch, 40)
+    yield "the digits' LeNet", 40, lambda: (lenet(), lenet(), batch)
 
 
 def _paddle_step(net: Any) -> Callable[..., None]:
@@ -235,7 +254,7 @@ def _paddle_loss(net: Any, images: Any, labels: Any) -> Any:
     return paddle.nn.functional.cross_entropy(net(images), labels)
 
 
-def _portable_models() -> Iterator[tuple[str, Any]]:
+def _portable_models() -> Models:
     from unidev import nn
 
     def lenet() -> Any:
@@ -247,7 +266,7 @@ def _portable_models() -> Iterator[tuple[str, Any]]:
         )  # fmt: skip
 
     batch = unidev.rand((64, 1, 8, 8)), unidev.array([n % 10 for n in range(64)])
-    yield "the digits' LeNet", (lenet(), lenet(), batch, 10)
+    yield "the digits' LeNet", 10, lambda: (lenet(), lenet(), batch)
 
 
 def _step_by_engine(net: Any) -> Callable[..., None]:

@@ -2,7 +2,7 @@
 
 ``all_reduce`` stands against a loop of native calls, a step of ``DataParallel`` on one device
 against the plain step, and the exchange of one of its parts against 5 microseconds.
-``--plot parallel.png`` draws the cost of ``all_reduce``. A simulated transfer is a copy in host
+A simulated transfer is a copy in host
 memory, without the latency of a bus that packing saves on real devices.
 """
 
@@ -12,8 +12,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from measure import Row, compare
-from own_collectives import OWN_LOOPS
-from table import main
+from own_calls import OWN_CALLS
+from program import main
 
 import unidev
 from unidev import nn
@@ -24,10 +24,26 @@ if TYPE_CHECKING:
 
 TENSORS, SIZE = 400, 1_000
 DEVICES = (1, 2, 4, 8)
-ROUNDS = 15
 SWAP_S = 5e-6
 AT_MOST = {"tensorflow": 1 / 2.5, "mxnet": 1 / 1.3, "paddle": 1 / 1.3, "torch": 1 / 1.2, "numpy": 1}
 """On two devices, as ratios to the loop."""
+OWN_LOOP = """
+{setup}
+
+def sent(x, y):
+    "A copy of x beside y."
+    {sent}
+
+def own_all_reduce():
+    made = []
+    for x, *ys in zip(*trees):
+        total = x if ys else sent(x, x)
+        for y in ys:
+            total = {added}
+        made.append([total, *(sent(total, y) for y in ys)])
+    return made
+"""
+"""What a user would write instead: each tensor there, added, and back."""
 
 
 def rows_of(backend: str, _: str) -> Iterator[Row]:
@@ -45,9 +61,9 @@ def _reducing_rows(backend: str) -> Iterator[Row]:
             for device in unidev.try_all_gpus()[:count]
         ]
         names: dict[str, Any] = {"unidev": unidev, "trees": trees}
-        exec(OWN_LOOPS[backend], names)
+        exec(OWN_LOOP.format(**OWN_CALLS[backend]._asdict()), names)
         ours = "unidev.all_reduce(trees); unidev.synchronize()"
-        times = compare(ours, "own_all_reduce()", names, ROUNDS)
+        times = compare(ours, "own_all_reduce(); unidev.synchronize()", names, 15)
         limit = AT_MOST[backend] if count == 2 else None
         what = f"all_reduce, {TENSORS} x {SIZE:,} floats, {devices}"
         yield Row(backend, what, "a loop", *times, limit)
@@ -55,16 +71,7 @@ def _reducing_rows(backend: str) -> Iterator[Row]:
             unidev.all_reduce(trees)
         made, by_hand = len(trace.transfers), 2 * (count - 1) * TENSORS
         ratio = made / by_hand if by_hand else 1.0
-        yield Row(
-            backend,
-            f"copies, {devices}",
-            "a loop",
-            made,
-            by_hand,
-            ratio,
-            None,
-            "",
-        )
+        yield Row(backend, f"copies, {devices}", "a loop", made, by_hand, ratio, None, "")
 
 
 def _data_parallel_rows(backend: str) -> Iterator[Row]:
@@ -100,25 +107,7 @@ def _data_parallel_rows(backend: str) -> Iterator[Row]:
     yield Row(backend, "exchanging a parameter", "5 µs", each, SWAP_S, each / SWAP_S, 1)
 
 
-def plot(rows: list[Row], path: str) -> None:
-    """Draw times and copies by the number of devices into a PNG file."""
-    rows = [row for row in rows if row.against == "a loop"]
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(8, 3.5), layout="constrained")
-    for axes, unit in zip(figure.subplots(1, 2), ("s", ""), strict=True):
-        for backend in dict.fromkeys(row.backend for row in rows):
-            found = [row.ours for row in rows if row.backend == backend and row.unit == unit]
-            axes.plot(DEVICES, found, marker="o", label=backend)
-        axes.set(xlabel="devices", ylabel="seconds" if unit else "copies")
-        axes.grid(alpha=0.3)
-        axes.legend()
-    figure.axes[0].set_yscale("log")
-    figure.axes[1].plot(DEVICES, [2 * (n - 1) for n in DEVICES], "k:", label="2 (n - 1)")
-    figure.savefig(path, dpi=150)
-
-
 if __name__ == "__main__":
     os.environ.setdefault("UNIDEV_SIMULATE", str(max(DEVICES)))
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # else its threads wait for each other
-    main(__doc__ or "", rows_of, plot)
+    main(__doc__ or "", rows_of)

@@ -1,7 +1,7 @@
 """What a simulated GPU of PyTorch costs beside the CPU: operations, steps, loading, building.
 
-``python benchmarks/simulated.py``, once for each name: ``sim``, and ``cuda`` on the CPU build. Both
-compute with the CPU's own kernels, so the ratio is what the simulation adds.
+Once for each name: ``sim``, and ``cuda`` on the CPU build. Both compute with the CPU's own kernels,
+so the ratio is what the simulation adds.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from measure import Row, compare
-from table import print_table
+from measure import IS_TRIAL, Row, compare, rounds_or, sized
+from program import ended_by, main
 
 import unidev  # before torch, which looks for `cuda` while it is imported
 
@@ -33,11 +33,10 @@ OPERATIONS = {
 }
 TINY_AT_MOST, STEP_AT_MOST, DDP_AT_MOST = 2.5, 1.15, 1.3
 LOAD_AT_MOST_S, BUILD_AT_MOST_S = 0.3, 30.0
-STARTS = 7
-DDP_ROUNDS, DDP_STEPS = 25, 10
+DDP_STEPS = sized(10, 1)
 
 
-def rows_of(name: str) -> Iterator[Row]:
+def rows_of_name(name: str) -> Iterator[Row]:
     """The rows of one name; its devices are simulated in this process."""
     device = unidev.gpu(1).native
     import torch
@@ -82,7 +81,7 @@ def step_of(net: Any, device: Any, rows: int) -> Any:
 def ddp_row(name: str) -> Row:
     """A step of DDP with two processes, which measure both in turn."""
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, __file__, name, (Path(folder) / "store").as_uri()]
+        words = [sys.executable, __file__, "of", name, (Path(folder) / "store").as_uri()]
         second = subprocess.Popen([*words, "1"], env=environment(settings(name)))
         try:
             ours, theirs = json.loads(run([*words, "0"], settings(name)))
@@ -108,7 +107,7 @@ def ddp_times(store: str, rank: int) -> tuple[list[float], list[float]]:
     )
     steps = [ddp_step(device), ddp_step(torch.device("cpu"))]
     took: tuple[list[float], list[float]] = ([], [])
-    for number in range(DDP_ROUNDS + 2):
+    for number in range(rounds_or(25) + 2):
         for step, seconds in zip(steps, took, strict=True):
             began = time.perf_counter()
             for _ in range(DDP_STEPS):
@@ -133,17 +132,18 @@ def starts_of(name: str) -> Iterator[Row]:
     """Starting Python with the devices, against starting it without; and building the library."""
     program = "import unidev; unidev.set_backend('torch'); unidev.try_all_gpus()"
     with tempfile.TemporaryDirectory() as cache:
-        built = seconds(program, settings(name) | {"UNIDEV_CACHE": cache})
-        took = [
-            (seconds(program, settings(name) | {"UNIDEV_CACHE": cache}), seconds(program, {}))
-            for _ in range(STARTS)
-        ]
+        # A trial builds nothing where the user's own cache has the library.
+        variables = settings(name) | ({} if IS_TRIAL else {"UNIDEV_CACHE": cache})
+        built = 0.0 if IS_TRIAL else seconds(program, variables)
+        took = [(seconds(program, variables), seconds(program, {})) for _ in range(rounds_or(7))]
     ours, theirs = (statistics.median(each) for each in zip(*took, strict=True))
     added = max(0.0, statistics.median(a - b for a, b in took))  # less than nothing is noise
     limit = f"{LOAD_AT_MOST_S:g} s"
     yield Row(name, "start, more than without", limit, added, LOAD_AT_MOST_S,
               added / LOAD_AT_MOST_S, 1)  # fmt: skip
     yield Row(name, "start with 2 GPUs", "without", ours, theirs, ours / theirs, None)
+    if IS_TRIAL:
+        return
     building = built - ours
     yield Row(name, "building, once", f"{BUILD_AT_MOST_S:g} s", building, BUILD_AT_MOST_S,
               building / BUILD_AT_MOST_S, 1)  # fmt: skip
@@ -175,25 +175,31 @@ def environment(variables: dict[str, str]) -> dict[str, str]:
     return {**inherited, "UNIDEV_BACKEND": "torch", **variables}
 
 
-def main() -> None:
-    """Measure both names, each in processes of its own, and print a table."""
-    if len(sys.argv) > 2:
-        took = ddp_times(sys.argv[2], int(sys.argv[3]))
-        if sys.argv[3] == "0":
+def child(name: str, store: str = "", rank: str = "0") -> int:
+    """Print the rows of one name, or the times of a step of DDP."""
+    if store:
+        took = ddp_times(store, int(rank))
+        if rank == "0":
             print(json.dumps(took))
+        return 0
+    for row in rows_of_name(name):
+        print(json.dumps(row), flush=True)
+    return 0
+
+
+def rows_of(backend: str, _: str) -> Iterator[Row | str]:
+    """Measure both names, each in processes of its own."""
+    if backend != "torch":
+        yield "only PyTorch's simulated GPUs are measured"
         return
-    if len(sys.argv) > 1:
-        for row in rows_of(sys.argv[1]):
-            print(json.dumps(row), flush=True)
-        return
-    rows: list[Row] = []
     for name in ("sim", "cuda"):
-        rows += starts_of(name)
-        lines = run([sys.executable, __file__, name], settings(name)).splitlines()
-        rows += [Row(*json.loads(line)) for line in lines]
-        rows.append(ddp_row(name))
-    print_table(rows)
+        yield from starts_of(name)
+        lines = run([sys.executable, __file__, "of", name], settings(name)).splitlines()
+        yield from (Row(*json.loads(line)) for line in lines)
+        yield ddp_row(name)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["of"]:
+        ended_by(lambda: child(*sys.argv[2:]))
+    main(__doc__ or "", rows_of)

@@ -3,64 +3,84 @@
 8 M parameters twice: in two layers with a batch so small that a step is little but their 32 MiB,
 and in eight with one that takes as long to compute as they take on the link.
 
-``python benchmarks/slow_link.py`` on Linux, as root or where user namespaces are allowed; needs
-``ip`` and ``tc``.
+On Linux, as root or where user namespaces are allowed; needs ``ip`` and ``tc``.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "tests/helpers"))
+import own_distributed
+from measure import Row, sized
+from program import ended_by, main
+
+import unidev
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests/helpers"))
+from two_hosts import LINK, two_hosts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RATE = ("rate", "1gbit", "burst", "128kb", "latency", "50ms")
 MODELS = {"8 M parameters": 1.05, "8 M parameters in 8 layers": 0.8}
 """With the limit of each ratio."""
 
 
-def main() -> int:
-    """Print the times and the ratios; 1 if one is above its limit."""
-    from two_hosts import LINK, two_hosts
-
-    with tempfile.TemporaryDirectory() as folder, two_hosts(Path(folder)) as hosts:
-        for host in hosts:
-            host.run("tc", "qdisc", "add", "dev", LINK, "root", "tbf", *RATE)
-        workers = [
-            subprocess.Popen(
-                host.command(sys.executable, __file__, "worker"),
-                env={
-                    **os.environ,
-                    "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0",
-                    "LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "slow-link",
-                    "MASTER_ADDR": hosts[0].address, "MASTER_PORT": "29531",
-                    "GLOO_SOCKET_IFNAME": LINK, "OMP_NUM_THREADS": "1", "UNIDEV_BACKEND": "torch",
-                },
-                stdout=None if rank == 0 else subprocess.DEVNULL,
+def rows_of(backend: str, _: str) -> Iterator[Row | str]:
+    """What two workers measure, one on each host."""
+    if backend != "torch":
+        yield "only PyTorch's DDP is compared"
+        return
+    if missing := [each for each in ("ip", "tc", "unshare", "nsenter") if not shutil.which(each)]:
+        yield f"this machine lacks {', '.join(missing)}"
+        return
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as scope:
+        try:
+            hosts = scope.enter_context(two_hosts(Path(folder)))
+            for host in hosts:
+                host.run("tc", "qdisc", "add", "dev", LINK, "root", "tbf", *RATE)
+        except AssertionError as error:
+            yield str(error)
+            return
+        workers = []
+        for rank, host in enumerate(hosts):
+            settings = {
+                "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1",
+                "TORCHELASTIC_RUN_ID": "slow-link", "MASTER_ADDR": hosts[0].address,
+                "MASTER_PORT": "29531", "GLOO_SOCKET_IFNAME": LINK, "OMP_NUM_THREADS": "1",
+            }  # fmt: skip
+            command = host.command(sys.executable, __file__, "worker")
+            worker = subprocess.Popen(
+                command, env={**os.environ, **settings}, stdout=subprocess.PIPE, text=True
             )
-            for rank, host in enumerate(hosts)
-        ]  # fmt: skip
-        return max(worker.wait() for worker in workers)
+            scope.callback(worker.wait)
+            scope.callback(worker.kill)
+            workers.append(worker)
+        printed = [worker.communicate()[0] for worker in workers]
+        assert not any(worker.returncode for worker in workers)
+        yield from (Row(*json.loads(line)) for line in printed[0].splitlines())
 
 
-def worker() -> int:
+def work() -> int:
     """Both sides interleaved, in each of the two processes."""
-    import own_distributed
-
-    import unidev
-
     unidev.group()
-    is_slow = False
-    for model, at_most in MODELS.items():
-        ours, theirs, ratio = own_distributed.steps(model)[model]
-        print(f"{model}: {ours * 1e3:.1f} ms, DDP {theirs * 1e3:.1f} ms, ratio {ratio:.3f}")
-        is_slow |= ratio > at_most
-    return int(is_slow)
+    for model, at_most in list(MODELS.items())[: sized(2, 1)]:
+        times = own_distributed.steps(model)[model]
+        what = f"a step, {model}, 1 Gbit/s"
+        print(json.dumps(Row("torch", what, "DDP", *times, at_most)), flush=True)
+    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(worker() if sys.argv[1:] == ["worker"] else main())
+    if sys.argv[1:] == ["worker"]:
+        ended_by(work)
+    main(__doc__ or "", rows_of)
