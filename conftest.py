@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Add two plugins, but not where the suite of an editable install judges a user's backend."""

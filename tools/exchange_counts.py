@@ -1,6 +1,6 @@
 """What the operations of a group cost the worker that sends most, counted in real runs.
 
-For the tables of ``docs/many-machines.md``, which tests compare, and ``benchmarks/growth.py``.
+For the tables of ``docs/many-machines.md``, which tests compare.
 """
 
 from __future__ import annotations
