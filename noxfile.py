@@ -358,6 +358,18 @@ def operators(session: nox.Session) -> None:
         session.run("python", program, "--name", name, *session.posargs)
 
 
+@nox.session(default=False, venv_backend=WITH_TORCH)
+def matrix(session: nox.Session) -> None:
+    """Which checks catch each mutant, of all in its profile: ``nox -s matrix -- numpy``."""
+    name, *options = session.posargs or [""]
+    if name not in ("numpy", *FRAMEWORKS):
+        session.error(f"name one backend: numpy, {', '.join(FRAMEWORKS)}")
+    install(session, *[name] * (name != "numpy"), extras="conformance")
+    path = os.pathsep.join(str(Path(each).absolute()) for each in ("tests", "tests/helpers"))
+    env = {**IN_TESTS, "PYTHONPATH": path}
+    session.run("python", "tools/mutant_matrix.py", name, *options, env=env)
+
+
 # -- while you work --------------------------------------------------------------------------------
 
 

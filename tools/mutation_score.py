@@ -4,8 +4,9 @@
 
 Samples faults in the modules that the profile is about, judges each with `unidev conform
 --fail-fast` on the checks that enter its function, and prints the score, its 95 % interval and the
-survivors. Verdicts are kept as they
-come: the same command goes on where it was stopped, and `--again` judges survivors once more.
+survivors. Verdicts are kept as they come: the same command goes on where it was stopped, and
+`--again` judges survivors once more. Samples in `mutation/faults.jsonl` are read from there: scores
+of the same faults can be compared after files have moved.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from mutation.equivalent import Equivalents
 from mutation.faults import sample
+from mutation.frozen import Frozen
 from mutation.judging import Judge
 from mutation.modules import modules
 from mutation.promises import promise_of
@@ -40,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     """Judge a sample; 0 if every fault has a verdict."""
     asked = _options().parse_args(words)
     chosen = modules(ROOT, asked.backend, asked.profile)
-    faults = sample(ROOT, chosen, asked.sample, asked.seed)
+    faults = _faults(chosen, asked)
     asked.folder.mkdir(parents=True, exist_ok=True)
     record = Record(asked.folder / f"{asked.backend}-{asked.profile}-{asked.seed}.jsonl")
     left = [fault for fault in faults if fault not in record]
@@ -55,6 +57,19 @@ def main(words: Sequence[str]) -> int:
     return 0 if all(fault in record for fault in faults) else 1
 
 
+def _faults(chosen: Sequence[Path], asked: argparse.Namespace) -> list[Fault]:
+    """Those that are listed, as far as there are so many; else drawn ones."""
+    frozen, name = Frozen(), f"{asked.backend}-{asked.profile}-{asked.seed}"
+    if asked.freeze:
+        frozen.add(name, sample(ROOT, chosen, asked.sample, asked.seed))
+    if frozen.count(name) < asked.sample:
+        return sample(ROOT, chosen, asked.sample, asked.seed)
+    faults, gone = frozen.faults(ROOT, name, asked.sample)
+    for each in gone:
+        print(f"no longer in the code, left out: {each}", flush=True)
+    return faults
+
+
 def _options() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("backend")
@@ -63,6 +78,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=1, help="faults judged at once")
     parser.add_argument("--again", action="store_true", help="judge survivors once more")
+    parser.add_argument("--freeze", action="store_true", help="list the sample, for later scores")
     parser.add_argument("--folder", type=Path, default=ROOT / ".cache" / "mutation")
     return parser
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 from mutation.equivalent import Equivalents
 from mutation.faults import Fault, sample
+from mutation.frozen import Frozen
 from mutation.judging import Judge, Verdict
 from mutation.modules import CORE, modules, source_folder
 from mutation.promises import promise_of
@@ -63,6 +65,56 @@ def test_an_edit_elsewhere_leaves_the_sample_as_it_was(root: Path) -> None:
     after = sample(root, [Path("m.py")], 3, 1)
     assert [fault.key for fault in after] == [fault.key for fault in before]
     assert [fault.key for fault in sample(root, [Path("m.py")], 3, 2)] != [f.key for f in before]
+
+
+def test_a_listed_sample_is_found_again_where_its_functions_have_moved(root: Path) -> None:
+    drawn = sample(root, [Path("m.py")], 100, 1)
+    frozen = Frozen(root / "faults.jsonl")
+    frozen.add("numpy-tensor-1", drawn)
+    assert frozen.faults(root, "numpy-tensor-1", 100) == (
+        [dataclasses.replace(fault, occurrence=0) for fault in drawn], []
+    )  # fmt: skip
+    (root / "unidev" / "tensors").mkdir(parents=True)
+    (root / "m.py").rename(root / "unidev/tensors/moved.py")
+    (root / "unidev/other.py").write_text(MODULE.replace("kept", "another"))
+    moved, gone = Frozen(root / "faults.jsonl").faults(root, "numpy-tensor-1", 100)
+    assert {fault.module for fault in moved} == {"unidev/tensors/moved.py"}
+    assert [fault.code for fault in moved] == [fault.code for fault in drawn]
+    assert not gone
+
+
+def test_a_listed_fault_whose_lines_are_gone_or_in_two_places_is_named_and_left_out(
+    root: Path,
+) -> None:
+    frozen = Frozen(root / "faults.jsonl")
+    frozen.add("numpy-tensor-1", sample(root, [Path("m.py")], 100, 1))
+    (root / "m.py").unlink()
+    (root / "unidev").mkdir()
+    (root / "unidev/first.py").write_text(MODULE.replace("table.clear()", "pass"))
+    (root / "unidev/second.py").write_text(MODULE)
+    found, gone = frozen.faults(root, "numpy-tensor-1", 100)
+    assert {fault.module for fault in found} == {"unidev/second.py"}
+    assert all("table.clear" in fault.diff for fault in found)
+    assert len(found) + len(gone) == frozen.count("numpy-tensor-1")
+    assert gone
+    with pytest.raises(ValueError, match="its scores would change"):
+        frozen.add("numpy-tensor-1", found)
+
+
+def test_a_change_in_two_places_is_made_in_both(root: Path) -> None:
+    (root / "m.py").write_text("def f():\n    a()\n    b()\n    c()\n    a()\n    c()\n")
+    frozen = Frozen(root / "faults.jsonl")
+    frozen.add("numpy-tensor-1", [made("-    a()\n+    x()\n-    c()\n+    y()\n+    z()")])
+    (found,), _ = frozen.faults(root, "numpy-tensor-1", 1)
+    assert found.code == "def f():\n    x()\n    b()\n    y()\n    z()\n    a()\n    c()\n"
+
+
+def test_the_lists_of_published_scores_are_found_in_the_code() -> None:
+    frozen = Frozen()
+    for name, count in (("numpy-tensor-1", 100), ("torch-tensor-1", 100), ("torch-train-1", 30)):
+        found, gone = frozen.faults(ROOT, name, count)
+        assert len(found) + len(gone) == count
+        assert len(gone) <= count / 10, "draw the sample anew, and the score with it"
 
 
 @pytest.mark.parametrize("backend", ["numpy", "torch", "tensorflow", "paddle", "mxnet"])
