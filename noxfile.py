@@ -39,6 +39,7 @@ from nox_environments import (
     lowest_versions,
     python_for,
     python_of,
+    refuse_unknown,
 )  # fmt: skip
 
 nox.needs_version = ">=2024.4.15"
@@ -408,3 +409,8 @@ def check(session: nox.Session) -> None:
     backend, checks, *options = session.posargs
     python = python_of(session, "core" if backend == "numpy" else backend)
     session.run(python, "-m", "unidev", "conform", backend, "--only", checks, *options)
+
+
+# nox's own words for a name that is unknown do not say which there are.
+refuse_unknown(("-s", "--session", "--sessions"), "session", nox.registry.get())
+refuse_unknown(("-t", "--tag", "--tags"), "tag", FULL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -123,3 +124,14 @@ def python_of(session: nox.Session, name: str) -> str:
     if not (environment / place).is_file():
         session.run(sys.executable, "-m", "nox", "--install-only", "-s", name)
     return str((environment / place).absolute())
+
+
+def refuse_unknown(options: Iterable[str], kind: str, known: Iterable[str]) -> None:
+    """End nox with one line if a word after one of ``options`` is not ``known``."""
+    names = list(known)
+    is_asked = False
+    for word in itertools.takewhile(lambda word: word != "--", sys.argv[1:]):
+        if word.startswith("-"):
+            is_asked = word in options
+        elif is_asked and word not in names:
+            sys.exit(f"nox: there is no {kind} {word!r}; there are: {', '.join(names)}")
