@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import replace, torch_mutant
+from mutants.mutant import around, replace, torch_mutant
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,10 +17,9 @@ _GRADIENT = "copy.gradient_reaches_the_source"
 
 def change_copies(backend: Any, change: Callable[[Any, Any], Any]) -> None:
     """Let ``change(x, copy)`` make of each copy of ``x`` what the backend gives."""
-    copy = backend.copy_to
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         return change(x, copy(self, x, device, non_blocking))
 
     @replace(backend)
@@ -29,61 +28,55 @@ def change_copies(backend: Any, change: Callable[[Any, Any], Any]) -> None:
 
 
 @torch_mutant(_GRADIENT, profile="tensor")
-def gradient_cut(backend: Any) -> None:
+def gradient_cut(backend):
     """No gradient reaches the source, whatever the flag says: Paddle's ``x.to(copy=True)``."""
     change_copies(backend, lambda x, y: y.detach().requires_grad_(x.requires_grad))
 
 
 @torch_mutant(_GRADIENT, profile="tensor")
-def gradient_cut_on_the_same_device(backend: Any) -> None:
+def gradient_cut_on_the_same_device(backend):
     """Copies are cut where nothing moves: ``torch.tensor(x)``, TF's ``DeepCopy`` by itself."""
     change_copies(backend, lambda x, y: y.detach() if x.device == y.device else y)
 
 
 @torch_mutant("gradients.through_slices")
-def gradient_cut_in_copies_of_views(backend: Any) -> None:
+def gradient_cut_in_copies_of_views(backend):
     """A copied slice leads nowhere: a copy of the storage, which knows nothing of the view."""
     change_copies(backend, lambda x, y: y.detach() if x._is_view() else y)
 
 
-@torch_mutant("gradients.through_slices")
-def gradient_of_a_slice_in_place_of_the_whole(backend: Any) -> None:
+@torch_mutant(
+    "gradients.through_slices", around="unidev_torch.probe.training:TorchAutogradProbe.gradients"
+)
+def gradient_of_a_slice_in_place_of_the_whole(exact, self, function, arrays, devices):
     """The elements outside a slice get its gradient too: a buffer that is not filled with zeros."""
     import torch
 
-    from unidev_torch.probe.training import TorchAutogradProbe
-
-    exact = TorchAutogradProbe.gradients
-
-    @replace(TorchAutogradProbe)
-    def gradients(self: Any, function: Any, arrays: Any, devices: Any) -> Any:
-        found = exact(self, function, arrays, devices)
-        return [
-            torch.where(slope == 0, torch.ones_like(slope), slope)
-            if slope is not None and slope.shape == (3, 4)
-            else slope
-            for slope in found
-        ]
+    found = exact(self, function, arrays, devices)
+    return [
+        torch.where(slope == 0, torch.ones_like(slope), slope)
+        if slope is not None and slope.shape == (3, 4)
+        else slope
+        for slope in found
+    ]
 
 
 @torch_mutant(_GRADIENT, profile="tensor")
-def gradient_cut_across_devices(backend: Any) -> None:
+def gradient_cut_across_devices(backend):
     """Copies are cut where something moves: Paddle's ``_copy_to``."""
     change_copies(backend, lambda x, y: y if x.device == y.device else y.detach())
 
 
 @torch_mutant("gradients.no_grad_records_nothing")
-def copies_are_recorded_inside_no_grad(backend: Any) -> None:
+def copies_are_recorded_inside_no_grad(backend):
     """A copy turns recording on for itself: a function of autograd's own that is always called."""
     import torch
 
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy, self, x, device, non_blocking):
         with torch.enable_grad():
             return copy(self, x, device, non_blocking)
 
     @replace(backend)
-    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+    def copy_if_there(self, x, device):
         return None

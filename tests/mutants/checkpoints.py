@@ -3,49 +3,46 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import in_place_of, mutant, replace, torch_mutant
+import unidev
+from mutants.mutant import in_place_of, mutant, torch_mutant
+from unidev.contract.models import Stored
+from unidev.models.checkpoints import matching as checkpoint_fit
+from unidev.models.checkpoints import verbs as checkpoints
+from unidev.support import atomic_file
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-@torch_mutant("checkpoints.round_trip", "checkpoints.loads_to_a_device")
-def load_that_loads_half(backend: Any) -> None:
+@torch_mutant(
+    "checkpoints.round_trip",
+    "checkpoints.loads_to_a_device",
+    around="unidev_torch.models:TorchModels.write",
+)
+def load_that_loads_half(write_all, self, x, values):
     """A part of each tensor is as it was: a buffer that was too short."""
-    from unidev_torch.models import TorchModels
-
-    write_all = TorchModels.write
-
-    @replace(TorchModels)
-    def write(self: Any, x: Any, values: Any) -> None:
-        if x.dim():
-            half = len(x) // 2
-            write_all(self, x[:half], values[:half])
+    if x.dim():
+        half = len(x) // 2
+        write_all(self, x[:half], values[:half])
 
 
 @torch_mutant("checkpoints.loads_to_a_device")
-def the_device_is_not_heeded(backend: Any) -> None:
+def the_device_is_not_heeded(backend):
     """The values go to where the model was, whatever ``device`` says."""
-    import unidev
 
     load = unidev.load_parameters
 
     @in_place_of(load)
-    def load_parameters(model: Any, /, path: Any, *, device: Any = None) -> Any:
+    def load_parameters(model, /, path, *, device=None):
         return load(model, path)
 
 
 @torch_mutant("checkpoints.ties_are_stored_once")
-def ties_are_stored_twice(backend: Any) -> None:
+def ties_are_stored_twice(backend):
     """Each name has values of its own, as in a plain ``state_dict``."""
-    from unidev.models.checkpoints import matching as checkpoint_fit
 
     slots_of = checkpoint_fit.slots_of
 
     @in_place_of(slots_of)
-    def separate(backend: Any, model: Any) -> Any:
+    def separate(backend, model):
         found = []
         for slot in slots_of(backend, model):
             for name in slot.names:
@@ -53,18 +50,16 @@ def ties_are_stored_twice(backend: Any) -> None:
         return found
 
     @in_place_of(checkpoint_fit.merged)
-    def merged(slots: Any, backend: Any) -> Any:
+    def merged(slots, backend):
         return list(slots)
 
 
 @torch_mutant("checkpoints.view_without_its_storage")
-def save_writes_the_whole_storage(backend: Any) -> None:
+def save_writes_the_whole_storage(backend):
     """Of a view all that is behind it goes into the file: ``torch.save``."""
-    import unidev
-    from unidev.models.checkpoints import verbs as checkpoints
 
     @in_place_of(checkpoints._save)
-    def save(model: Any, path: str, backend: Any) -> None:
+    def save(model, path, backend):
         from safetensors.numpy import save_file
 
         content = {}
@@ -76,43 +71,36 @@ def save_writes_the_whole_storage(backend: Any) -> None:
 
 
 @mutant(
-    "checkpoints.portable_names_and_layouts", "checkpoints.of_another_framework", profile="train"
+    "checkpoints.portable_names_and_layouts",
+    "checkpoints.of_another_framework",
+    profile="train",
+    around="unidev.numpy_backend.models:NumpyModels.stored",
 )
-def weights_are_stored_inputs_first(backend: Any) -> None:
+def weights_are_stored_inputs_first(own, self, model):
     """The file has the framework's own layout, ``(inputs, outputs)``: Keras and Paddle."""
-    from unidev.contract.models import Stored
-    from unidev.numpy_backend.models import NumpyModels
-
-    own = NumpyModels.stored
-
-    @replace(NumpyModels)
-    def stored(self: Any, model: Any) -> Any:
-        found = own(self, model)
-        return {n: Stored(x, (1, 0)) if x.ndim == 2 else Stored(x) for n, (x, _) in found.items()}
+    found = own(self, model)
+    return {n: Stored(x, (1, 0)) if x.ndim == 2 else Stored(x) for n, (x, _) in found.items()}
 
 
 @torch_mutant("damage.old_file_stays")
-def non_atomic_write(backend: Any) -> None:
+def non_atomic_write(backend):
     """The file itself is opened and written to: what fails half way has destroyed the old one."""
-    from unidev.support import atomic_file
 
     @in_place_of(atomic_file.replacing)
     @contextlib.contextmanager
-    def replacing(path: str) -> Iterator[Any]:
+    def replacing(path):
         with open(path, "wb") as file:
             yield file
 
 
 @torch_mutant("damage.old_file_stays")
-def the_unfinished_file_stays(backend: Any) -> None:
+def the_unfinished_file_stays(backend):
     """Each failure leaves a file beside the old one."""
     import os
 
-    from unidev.support import atomic_file
-
     @in_place_of(atomic_file.replacing)
     @contextlib.contextmanager
-    def replacing(path: str) -> Iterator[Any]:
+    def replacing(path):
         with open(f"{path}.part", "wb") as file:
             yield file
             os.fsync(file.fileno())
@@ -120,35 +108,32 @@ def the_unfinished_file_stays(backend: Any) -> None:
 
 
 @torch_mutant("damage.all_problems_in_one_error")
-def one_problem_at_a_time(backend: Any) -> None:
+def one_problem_at_a_time(backend):
     """The first thing that is wrong is said, and the next one the next time."""
-    from unidev.models.checkpoints import matching as checkpoint_fit
 
     misfit = checkpoint_fit.misfit
 
     @in_place_of(misfit)
-    def first(problems: Any, *about: Any) -> Any:
+    def first(problems, *about):
         return misfit(problems[:1], *about)
 
 
-@torch_mutant("damage.damaged_file_is_refused")
-def content_is_not_checked(backend: Any) -> None:
+@torch_mutant(
+    "damage.damaged_file_is_refused",
+    around="unidev.models.checkpoints.reading:CheckpointFile.check",
+)
+def content_is_not_checked(sound, self):
     """A header that is in order is believed: a plain safetensors file has no digest."""
-    from unidev.models.checkpoints.reading import CheckpointFile
-
-    @replace(CheckpointFile)
-    def check(self: Any) -> None:
-        self.ties = self._ties()
+    self.ties = self._ties()
 
 
 @torch_mutant("damage.failure_while_loading")
-def half_loaded_on_error(backend: Any) -> None:
+def half_loaded_on_error(backend):
     """What was written before something failed stays written."""
-    from unidev.models.checkpoints import verbs as checkpoints
 
     write_one = checkpoints._write_one
 
     @in_place_of(write_one)
-    def write_all_but_the_old(x: Any, values: Any, backend: Any, doing: str) -> None:
+    def write_all_but_the_old(x, values, backend, doing):
         if doing != "restoring the old values":
             write_one(x, values, backend, doing)

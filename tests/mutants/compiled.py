@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mutants.mutant import replace, torch_mutant, when_restored
+from mutants.mutant import around, replace, torch_mutant, when_restored
 from mutants.tensorflow import tensorflow_mutant
 
 
 @torch_mutant("compiled.copies")
-def copies_are_left_out_of_graphs(backend: Any) -> None:
+def copies_are_left_out_of_graphs(backend):
     """A compiler takes a copy on the same device for a step that changes nothing, as XLA may."""
     import torch
 
-    exact = backend.copy_to
     _forget_graphs()
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(exact, self, x, device, non_blocking):
         return x if torch.compiler.is_compiling() else exact(self, x, device, non_blocking)
 
     @replace(backend)
-    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+    def copy_if_there(self, x, device):
         return copy_to(self, x, device, False)
 
 
 @torch_mutant("compiled.likenesses")
-def likenesses_are_made_where_graphs_begin(backend: Any) -> None:
+def likenesses_are_made_where_graphs_begin(backend):
     """A tensor like a traced one is made on the CPU, as a framework's default device would say."""
     _forget_graphs()
 
     @replace(backend)
-    def full_like(self: Any, x: Any, value: Any) -> Any:
+    def full_like(self, x, value):
         return self.full(tuple(x.shape), value, x.dtype, self.cpu)
 
 
-@tensorflow_mutant("compiled.a_step", profile="train")
-def a_traced_step_leaves_the_parameters(backend: Any) -> None:
+@tensorflow_mutant(
+    "compiled.a_step",
+    profile="train",
+    around="unidev_tensorflow.autograd:TensorFlowAutograd.descend",
+)
+def a_traced_step_leaves_the_parameters(exact, self, parameters, gradients, lr):
     """The new parameters are not among what the compiled function computes."""
     import tensorflow as tf
 
-    from unidev_tensorflow.autograd import TensorFlowAutograd
-
-    exact = TensorFlowAutograd.descend
-
-    @replace(TensorFlowAutograd)
-    def descend(self: Any, parameters: Any, gradients: Any, lr: float) -> Any:
-        if tf.executing_eagerly():
-            return exact(self, parameters, gradients, lr)
-        return [tf.identity(x) for x in parameters]
+    if tf.executing_eagerly():
+        return exact(self, parameters, gradients, lr)
+    return [tf.identity(x) for x in parameters]
 
 
 def _forget_graphs() -> None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import in_place_of, mutant, replace, replace_value
+import numpy as np
+
+from mutants.mutant import around, in_place_of, mutant, replace, replace_value
+from unidev.errors import CircularContainerError, DeviceMismatchError
+from unidev.tensors import classify, opening, taking_apart
+from unidev.tensors.classify import path_to_tensor
+from unidev.tensors.containers import replace_tensors
+from unidev.tensors.opening import Movable
+from unidev.tensors.taking_apart import _flatten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,7 +21,6 @@ if TYPE_CHECKING:
 
 def _change_trees(change: Callable[[Any], Any]) -> None:
     """Let ``change`` see each container of what was mapped, the inner ones first."""
-    from unidev.tensors.containers import replace_tensors
 
     def walk(tree: Any) -> Any:
         if isinstance(tree, dict):
@@ -30,202 +37,166 @@ def _change_trees(change: Callable[[Any], Any]) -> None:
 
 
 @mutant("containers.dict_list_tuple")
-def tuples_become_lists(backend: Any) -> None:
+def tuples_become_lists(backend):
     """A tuple comes back as a list: torch's ``DataLoader`` collating pairs."""
     _change_trees(lambda tree: list(tree) if type(tree) is tuple else tree)
 
 
-@mutant("containers.dict_list_tuple")
-def only_the_first_level_moves(backend: Any) -> None:
+@mutant("containers.dict_list_tuple", everywhere="unidev.tensors.containers:replace_tensors")
+def only_the_first_level_moves(replace_tensors, function, tree, **how):
     """What is nested deeper stays behind: ``{k: v.to(d) for k, v in batch.items()}``."""
-    from unidev.tensors.containers import replace_tensors
-
-    @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        moved = replace_tensors(function, tree, **how)
-        if type(tree) is not dict:
-            return moved
-        return {key: tree[key] if type(tree[key]) in (dict, list, tuple) else value
-                for key, value in moved.items()}  # fmt: skip
+    moved = replace_tensors(function, tree, **how)
+    if type(tree) is not dict:
+        return moved
+    return {key: tree[key] if type(tree[key]) in (dict, list, tuple) else value
+            for key, value in moved.items()}  # fmt: skip
 
 
 @mutant("containers.named_and_registered_containers")
-def namedtuple_becomes_tuple(backend: Any) -> None:
+def namedtuple_becomes_tuple(backend):
     """Its fields' names are lost: ``type(x)(…)`` written for plain tuples."""
     _change_trees(lambda tree: tuple(tree) if hasattr(tree, "_fields") else tree)
 
 
 @mutant("containers.named_and_registered_containers")
-def defaultdict_becomes_dict(backend: Any) -> None:
+def defaultdict_becomes_dict(backend):
     """Its default is lost: ``{k: … for k, v in batch.items()}``."""
     _change_trees(lambda tree: dict(tree) if type(tree) is defaultdict else tree)
 
 
 @mutant("containers.named_and_registered_containers")
-def ordered_dict_becomes_dict(backend: Any) -> None:
+def ordered_dict_becomes_dict(backend):
     """It is no ``OrderedDict`` any more: the same comprehension."""
     _change_trees(lambda tree: dict(tree) if type(tree) is OrderedDict else tree)
 
 
 @mutant("containers.named_and_registered_containers")
-def dataclass_skipped(backend: Any) -> None:
+def dataclass_skipped(backend):
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
-    from unidev.tensors import taking_apart
-    from unidev.tensors.containers import replace_tensors
 
-    way_into = taking_apart.TakenApart._way_into
-
-    def is_dataclass(x: object) -> bool:
+    def is_dataclass(x):
         return hasattr(type(x), "__dataclass_fields__")
 
     @replace(taking_apart)
-    def _flatten(tree: Any) -> Any:
+    def _flatten(tree):
         import optree
 
         return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=taking_apart.NAMESPACE)
 
-    @replace(taking_apart.TakenApart)
-    def _way_into(self: Any, position: int, leaf: object, kind: str) -> Any:
+    @around(taking_apart.TakenApart)
+    def _way_into(way_into, self, position, leaf, kind):
         return None if is_dataclass(leaf) else way_into(self, position, leaf, kind)
 
     @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
+    def mapped(function, tree, **how):
         return tree if is_dataclass(tree) else replace_tensors(function, tree, **how)
 
 
-@mutant("containers.shared_leaf_stays_shared", "sequences.of_tensors")
-def shared_leaf_duplicated(backend: Any) -> None:
+@mutant(
+    "containers.shared_leaf_stays_shared",
+    "sequences.of_tensors",
+    everywhere="unidev.tensors.containers:replace_tensors",
+)
+def shared_leaf_duplicated(replace_tensors, function, tree, **how):
     """A tensor that stands twice becomes two: tied weights after accelerate's transfer."""
-    from unidev.tensors.containers import replace_tensors
-    from unidev.tensors.taking_apart import _flatten
+    import optree
 
-    @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        import optree
-
-        leaves, structure = _flatten(tree)
-        # Each leaf in a list of its own, so that none is seen twice.
-        return optree.tree_unflatten(
-            structure, [replace_tensors(function, [x], **how)[0] for x in leaves]
-        )
+    leaves, structure = _flatten(tree)
+    # Each leaf in a list of its own, so that none is seen twice.
+    return optree.tree_unflatten(
+        structure, [replace_tensors(function, [x], **how)[0] for x in leaves]
+    )
 
 
-@mutant("containers.non_tensors_untouched")
-def numbers_become_tensors(backend: Any) -> None:
+@mutant("containers.non_tensors_untouched", everywhere="unidev.tensors.containers:replace_tensors")
+def numbers_become_tensors(replace_tensors, function, tree, **how):
     """A label that was a number becomes a tensor: torch's ``default_convert``, ``tf.nest``."""
-    import numpy as np
+    import optree
 
-    from unidev.tensors.containers import replace_tensors
-    from unidev.tensors.taking_apart import _flatten
-
-    @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        import optree
-
-        leaves, structure = _flatten(replace_tensors(function, tree, **how))
-        made = [np.asarray(x) if type(x) in (int, float) else x for x in leaves]
-        return optree.tree_unflatten(structure, made)
+    leaves, structure = _flatten(replace_tensors(function, tree, **how))
+    made = [np.asarray(x) if type(x) in (int, float) else x for x in leaves]
+    return optree.tree_unflatten(structure, made)
 
 
 @mutant("containers.key_order")
-def keys_sorted(backend: Any) -> None:
+def keys_sorted(backend):
     """A dict comes back in the order of its keys: JAX's and optree's own pytrees."""
     _change_trees(lambda tree: dict(sorted(tree.items())) if type(tree) is dict else tree)
 
 
-@mutant("containers.cycles_raise")
-def cycles_end_in_recursion_error(backend: Any) -> None:
+@mutant("containers.cycles_raise", around="unidev.tensors.taking_apart:_flatten")
+def cycles_end_in_recursion_error(sound, tree):
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    from unidev.tensors import taking_apart
+    import optree
 
-    @replace(taking_apart)
-    def _flatten(tree: Any) -> Any:
-        import optree
-
-        return optree.tree_flatten(tree, namespace=taking_apart.NAMESPACE)
+    return optree.tree_flatten(tree, namespace=taking_apart.NAMESPACE)
 
 
-@mutant("containers.cycles_raise")
-def cycles_are_left_alone(backend: Any) -> None:
+@mutant("containers.cycles_raise", everywhere="unidev.tensors.containers:replace_tensors")
+def cycles_are_left_alone(replace_tensors, function, tree, **how):
     """A container in itself is passed through, tensors and all, as if it held none."""
-    from unidev.errors import CircularContainerError
-    from unidev.tensors.containers import replace_tensors
-
-    @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        try:
-            return replace_tensors(function, tree, **how)
-        except CircularContainerError:
-            return tree
+    try:
+        return replace_tensors(function, tree, **how)
+    except CircularContainerError:
+        return tree
 
 
-@mutant("containers.mismatch_names_paths")
-def mismatch_names_nobody(backend: Any) -> None:
+@mutant("containers.mismatch_names_paths", around="unidev.tensors.checks:_check_one")
+def mismatch_names_nobody(check_one, found):
     """Which tensor is elsewhere is left to guess: torch's "found at least two devices"."""
-    from unidev.errors import DeviceMismatchError
-    from unidev.tensors import checks
-
-    check_one = checks._check_one
-
-    @replace(checks)
-    def _check_one(found: Any) -> None:
-        try:
-            check_one(found)
-        except DeviceMismatchError as error:
-            raise DeviceMismatchError(
-                "Expected all tensors to be on the same device, but found at least two devices, "
-                f"{' and '.join(sorted(map(str, {device for _, device in found})))}!"
-            ) from error
+    try:
+        check_one(found)
+    except DeviceMismatchError as error:
+        raise DeviceMismatchError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{' and '.join(sorted(map(str, {device for _, device in found})))}!"
+        ) from error
 
 
 _OBJECTS = "containers.objects_with_tensors_are_refused"
 
 
 @mutant(_OBJECTS)
-def objects_are_left_behind(backend: Any) -> None:
+def objects_are_left_behind(backend):
     """What is no container passes, tensors and all: Lightning's ``move_data_to_device``."""
     _look_otherwise(lambda x, counts_numpy: None)
 
 
 @mutant(_OBJECTS)
-def slots_are_not_looked_at(backend: Any) -> None:
+def slots_are_not_looked_at(backend):
     """Only the ``__dict__`` of an object is looked at: ``vars(x)``, as most walkers do."""
-    from unidev.tensors.classify import path_to_tensor
 
-    def sees(x: Any, counts_numpy: bool) -> str | None:
+    def sees(x, counts_numpy):
         return path_to_tensor(x, counts_numpy=counts_numpy) if hasattr(x, "__dict__") else None
 
     _look_otherwise(sees)
 
 
 @mutant(_OBJECTS)
-def only_attributes_are_looked_at(backend: Any) -> None:
+def only_attributes_are_looked_at(backend):
     """The lists and objects in an object's attributes are not gone into."""
-    from unidev.tensors import classify
 
     replace_value(classify, "_DEEPEST", 1)
 
 
 @mutant(_OBJECTS)
-def objects_are_refused_without_a_path(backend: Any) -> None:
+def objects_are_refused_without_a_path(backend):
     """Where the tensor is found is left to guess."""
-    from unidev.tensors.classify import path_to_tensor
 
     _look_otherwise(lambda x, counts_numpy: path_to_tensor(x, counts_numpy=counts_numpy) and "?")
 
 
 @mutant("containers.objects_without_tensors_pass")
-def a_method_to_is_taken_as_evidence(backend: Any) -> None:
+def a_method_to_is_taken_as_evidence(backend):
     """What has a ``to`` is refused, tensors or not: transformers' and Fabric's ``hasattr``."""
     _look_otherwise(lambda x, counts_numpy: ".to" if hasattr(type(x), "to") else None)
 
 
 @mutant("containers.objects_without_tensors_pass")
-def attributes_are_asked_for(backend: Any) -> None:
+def attributes_are_asked_for(backend):
     """The object's own code runs: ``getattr`` on whatever stands in a batch."""
-    from unidev.tensors.classify import path_to_tensor
 
-    def sees(x: Any, counts_numpy: bool) -> str | None:
+    def sees(x, counts_numpy):
         _ = getattr(x, "device", None)
         return path_to_tensor(x, counts_numpy=counts_numpy)
 
@@ -233,7 +204,6 @@ def attributes_are_asked_for(backend: Any) -> None:
 
 
 def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
-    from unidev.tensors import classify
 
     @in_place_of(classify.path_to_tensor)
     def path_to_tensor(x: Any, *, counts_numpy: bool) -> str | None:
@@ -241,21 +211,19 @@ def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
 
 
 @mutant("containers.mappings_that_are_dataclasses")
-def items_of_a_dataclass_stay_behind(backend: Any) -> None:
+def items_of_a_dataclass_stay_behind(backend):
     """Its fields move, its items do not: ``transformers.ModelOutput`` walked as a dataclass."""
-    from unidev.tensors import classify
 
     contents = classify.contents
 
     @in_place_of(contents)
-    def attributes(x: Any, most: int | None = None) -> Any:
+    def attributes(x, most=None):
         return (pair for pair in contents(x, most) if pair[0][0])
 
 
 @mutant("containers.mappings_that_are_dataclasses")
-def subclasses_are_not_covered(backend: Any) -> None:
+def subclasses_are_not_covered(backend):
     """Registration means exactly one class: pytrees of JAX and PyTorch."""
-    from unidev.tensors import opening
 
     replace_value(opening, "_is_known", lambda cls: False)
 
@@ -264,11 +232,10 @@ _KINDS = "containers.kinds_that_need_no_registration"
 
 
 @mutant(_KINDS)
-def opened_containers_share_their_state(backend: Any) -> None:
+def opened_containers_share_their_state(backend):
     """The copy has the lists and attributes of the source, changed in place: PyG's ``to``."""
-    from unidev.tensors import opening
 
-    def build(template: Any, children: Any) -> Any:
+    def build(template, children):
         for (is_attribute, key), child in zip(
             [step for step, _ in opening.contents(template)], children, strict=True
         ):
@@ -281,7 +248,6 @@ def opened_containers_share_their_state(backend: Any) -> None:
 
 def _change_what_is_built(change: Callable[[Any], Any]) -> None:
     """``change`` each container that is built of its contents."""
-    from unidev.tensors import opening
 
     build = opening.build_of_contents
 
@@ -291,10 +257,10 @@ def _change_what_is_built(change: Callable[[Any], Any]) -> None:
 
 
 @mutant(_KINDS)
-def items_of_a_list_of_its_own_are_lost(backend: Any) -> None:
+def items_of_a_list_of_its_own_are_lost(backend):
     """A subclass of list comes back empty: ``cls.__new__`` and its attributes, no items."""
 
-    def emptied(made: Any) -> Any:
+    def emptied(made):
         if isinstance(made, list):
             del made[:]
         return made
@@ -303,7 +269,7 @@ def items_of_a_list_of_its_own_are_lost(backend: Any) -> None:
 
 
 @mutant(_KINDS)
-def mappings_of_their_own_become_dicts(backend: Any) -> None:
+def mappings_of_their_own_become_dicts(backend):
     """A mapping's own class is lost: ``{k: v.to(d) for k, v in batch.items()}``."""
     _change_what_is_built(lambda made: dict(made) if isinstance(made, dict) else made)
 
@@ -312,18 +278,16 @@ _OWN_TO = "containers.objects_that_move_themselves"
 
 
 @mutant(_OWN_TO)
-def objects_are_not_looked_at_again(backend: Any) -> None:
+def objects_are_not_looked_at_again(backend):
     """What an object's ``to`` returns is believed: accelerate's and Fabric's transfers."""
-    from unidev.tensors.opening import Movable
 
     @replace(Movable)
-    def _check(self: Any, made: Any, device: Any) -> None: ...
+    def _check(self, made, device): ...
 
 
 @mutant(_OWN_TO)
-def objects_are_moved_in_place(backend: Any) -> None:
+def objects_are_moved_in_place(backend):
     """The object itself is moved, with no copy of it first: ``BatchEncoding.to``."""
-    from unidev.tensors import opening
 
     class Copying:
         copy = staticmethod(lambda x: x)
@@ -332,14 +296,8 @@ def objects_are_moved_in_place(backend: Any) -> None:
     replace_value(opening.Movable, "_check", lambda self, made, device: None)
 
 
-@mutant(_OWN_TO)
-def objects_that_share_memory_pass(backend: Any) -> None:
+@mutant(_OWN_TO, around="unidev.tensors.opening:Movable._check")
+def objects_that_share_memory_pass(check, self, made, device):
     """A copy on the same device is the same memory: ``x.to(device)``."""
-    from unidev.tensors.opening import Movable
-
-    check = Movable._check
-
-    @replace(Movable)
-    def _check(self: Any, made: Any, device: Any) -> None:
-        self._is_copied = False
-        check(self, made, device)
+    self._is_copied = False
+    check(self, made, device)

@@ -4,30 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from mutants.mutant import in_place_of, mutant, replace, replace_value
+import numpy as np
+
+from mutants.mutant import around, in_place_of, mutant, replace, replace_value
+from unidev.errors import NotATensorError
+from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.tensors import generator, python_data
+from unidev.tensors.transfer import as_in_device, copy_to
 
 
-@mutant("smoke.create_and_read_back")
-def upload_not_awaited(backend: Any) -> None:
+@mutant("smoke.create_and_read_back", around="from_numpy")
+def upload_not_awaited(sound, self, array, dtype, device):
     """A new tensor is there before its bytes: an asynchronous upload that nobody waits for."""
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        return self.zeros(array.shape, dtype, device)
+    return self.zeros(array.shape, dtype, device)
 
 
-@mutant("smoke.create_and_read_back")
-def read_back_is_shared(backend: Any) -> None:
+@mutant("smoke.create_and_read_back", around="to_numpy")
+def read_back_is_shared(sound, self, x):
     """``to_numpy`` gives the tensor's own memory: ``x.numpy()`` of torch, ``np.asarray`` of TF."""
-    import numpy as np
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        return x.view(np.ndarray)
+    return x.view(np.ndarray)
 
 
 @mutant("create.on_each_device")
-def new_tensors_ignore_the_device(backend: Any) -> None:
+def new_tensors_ignore_the_device(backend):
     """New tensors are on the CPU whatever was asked: TF with soft placement on."""
     for name in ("from_numpy", "empty", "zeros", "full"):
         _ignore_device(backend, name)
@@ -43,121 +42,97 @@ def _ignore_device(backend: Any, name: str) -> None:
 
 
 @mutant("create.on_each_device")
-def full_ignores_the_device(backend: Any) -> None:
+def full_ignores_the_device(backend):
     """One maker of many forgets the device: TF's ``tf.fill`` when its operands decide."""
     _ignore_device(backend, "full")
 
 
-@mutant("create.on_each_device")
-def full_comes_from_the_host(backend: Any) -> None:
+@mutant("create.on_each_device", around="full")
+def full_comes_from_the_host(sound, self, shape, value, dtype, device):
     """A fill is made by NumPy and uploaded, whatever its size: ``jnp.asarray(np.full(...))``."""
-    import numpy as np
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        return self.from_numpy(np.full(shape, value, dtype), dtype, device)
+    return self.from_numpy(np.full(shape, value, dtype), dtype, device)
 
 
 @mutant("values.of_a_seed")
-def another_generator_has_the_seed(backend: Any) -> None:
+def another_generator_has_the_seed(backend):
     """The same numbers on each device, and others elsewhere: ``numpy.random.default_rng(seed)``."""
-    import numpy as np
-
-    from unidev.tensors import generator
 
     replace_value(generator, "_philox", np.random.default_rng)
 
 
 @mutant("values.of_a_seed")
-def gpus_draw_from_generators_of_their_own(backend: Any) -> None:
+def gpus_draw_from_generators_of_their_own(backend):
     """A seed gives a GPU other numbers than the CPU: PyTorch's generators, one for each device."""
-    from unidev.tensors import generator
 
     draw, made = generator.draw, backend.from_numpy
     shapes: list[Any] = []
 
     @in_place_of(draw)
-    def drawn(distribution: str, shape: tuple[int, ...], dtype: str) -> Any:
+    def drawn(distribution, shape, dtype):
         shapes.append((distribution, shape, dtype))
         return draw(distribution, shape, dtype)
 
     @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+    def from_numpy(self, array, dtype, device):
         again = draw(*shapes.pop()) if shapes and device.kind == "gpu" else array
         shapes.clear()
         return made(self, again, dtype, device)
 
 
 @mutant("create.from_a_list")
-def python_floats_stay_float64(backend: Any) -> None:
+def python_floats_stay_float64(backend):
     """Lists of Python floats become float64: NumPy, and ``mxnet.np`` of some versions."""
-    from unidev.tensors import python_data
 
     replace_value(python_data, "_NARROW", {})
 
 
 @mutant("create.from_a_list")
-def ints_are_wider_than_the_default(backend: Any) -> None:
+def ints_are_wider_than_the_default(backend):
     """Lists of ints become int64 where the framework's ints are int32: JAX's with a warning."""
-    from unidev.tensors import python_data
 
-    made = python_data._from_python
     replace_value(backend, "default_integer", "int32")
 
-    @replace(python_data)
-    def _from_python(data: Any, dtype: Any, integer: str) -> Any:
+    @around(python_data)
+    def _from_python(made, data, dtype, integer):
         return made(data, dtype, "int64")
 
 
 @mutant("create.from_a_list", "errors.dtypes_of_devices", result="pass")
-def ints_are_narrow(backend: Any) -> None:
+def ints_are_narrow(backend):
     """Nothing is broken: Python's ints are int32, as of JAX without its switch for 64 bits."""
     replace_value(backend, "default_integer", "int32")
 
 
-@mutant("dtypes.spellings")
-def only_own_dtypes_are_parsed(backend: Any) -> None:
+@mutant("dtypes.spellings", around="parse_dtype")
+def only_own_dtypes_are_parsed(sound, self, spec):
     """NumPy's types are refused as dtypes: ``torch.zeros(3, dtype=numpy.float32)``."""
-
-    @replace(backend)
-    def parse_dtype(self: Any, spec: Any) -> Any:
-        return next((own for own in self.dtypes.values() if spec is own), None)
+    return next((own for own in self.dtypes.values() if spec is own), None)
 
 
-@mutant("create.each_dtype_on_each_device")
-def float16_made_as_float32(backend: Any) -> None:
+@mutant("create.each_dtype_on_each_device", around="from_numpy")
+def float16_made_as_float32(make, self, array, dtype, device):
     """A dtype that was asked for is replaced by one that the device has: MPS's float64."""
-    import numpy as np
-
-    make = backend.from_numpy
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        given = np.dtype("float32") if dtype == np.float16 and device.kind == "gpu" else dtype
-        return make(self, array, given, device)
+    given = np.dtype("float32") if dtype == np.float16 and device.kind == "gpu" else dtype
+    return make(self, array, given, device)
 
 
-@mutant("create.device_of_tensor_view_and_result")
-def device_of_is_always_the_default(backend: Any) -> None:
+@mutant("create.device_of_tensor_view_and_result", around="device_of")
+def device_of_is_always_the_default(sound, self, x):
     """Every tensor says that it is on the CPU: ``ndarray.device`` of NumPy 2."""
-
-    @replace(backend)
-    def device_of(self: Any, x: Any) -> Any:
-        return self.cpu
+    return self.cpu
 
 
 @mutant("create.device_of_tensor_view_and_result")
-def results_say_another_device(backend: Any) -> None:
+def results_say_another_device(backend):
     """Views and results forget where they are: TF's ``y[0]`` outside a scope says CPU:0."""
-    from unidev.numpy_backend.simulated_array import SimulatedArray
 
     @replace(SimulatedArray)
-    def __getitem__(self: Any, key: Any) -> Any:
+    def __getitem__(self, key):
         import numpy as np
 
         return self.view(np.ndarray)[key]
 
-    def ufunc(self: Any, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+    def ufunc(self, function, method, *inputs, **options):
         import numpy as np
 
         plain = [x.view(np.ndarray) if isinstance(x, np.ndarray) else x for x in inputs]
@@ -166,28 +141,24 @@ def results_say_another_device(backend: Any) -> None:
     replace_value(SimulatedArray, "__array_ufunc__", ufunc)
 
 
-@mutant("create.same_device_true_false_mixed", "errors.tensors_on_different_devices")
-def same_device_compares_kinds(backend: Any) -> None:
+@mutant(
+    "create.same_device_true_false_mixed",
+    "errors.tensors_on_different_devices",
+    around="unidev.tensors.checks:_devices",
+)
+def same_device_compares_kinds(devices, named):
     """Two GPUs count as one device: code that compares torch's ``x.device.type``."""
-    from unidev.tensors import checks
-
-    devices = checks._devices
-
-    @replace(checks)
-    def _devices(named: Any) -> Any:
-        found = devices(named)
-        first = {device.kind: device for _, device in reversed(found)}
-        return [(name, first[device.kind]) for name, device in found]
+    found = devices(named)
+    first = {device.kind: device for _, device in reversed(found)}
+    return [(name, first[device.kind]) for name, device in found]
 
 
 @mutant("create.rejects_what_is_no_tensor")
-def no_tensor_passes_through(backend: Any) -> None:
+def no_tensor_passes_through(backend):
     """What is no tensor is returned as it is: accelerate's ``send_to_device``, ``tf.nest``."""
-    from unidev.errors import NotATensorError
-    from unidev.tensors.transfer import as_in_device, copy_to
 
-    def passing(verb: Any) -> Any:
-        def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
+    def passing(verb):
+        def moved(x, device, *, non_blocking=False):
             try:
                 return verb(x, device, non_blocking=non_blocking)
             except NotATensorError:

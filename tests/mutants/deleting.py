@@ -6,9 +6,14 @@ JAX's donated and TF's consumed tensors do; the check has to pass it, and not th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from mutants.mutant import mutant, replace, replace_value
+from unidev.errors import DeletedTensorError
+from unidev.numpy_backend.probe import NumpyProbe
+from unidev.parallel import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,44 +22,41 @@ _DELETED = "errors.deleted_tensor"
 
 
 @mutant(_DELETED, result="pass")
-def deletes_tensors(backend: Any) -> None:
+def deletes_tensors(backend):
     """Nothing is broken: the reference with tensors whose memory is gone."""
-    from unidev.errors import DeletedTensorError
 
-    def refuse(x: Any) -> NoReturn:
+    def refuse(x):
         raise DeletedTensorError(f"the memory of this tensor of shape {x.shape} was deleted.")
 
     _delete(backend, refuse)
 
 
 @mutant(_DELETED)
-def deleted_tensor_is_read(backend: Any) -> None:
+def deleted_tensor_is_read(backend):
     """Whatever stands there now is copied: use after free, ``resize_(0)`` of torch's storage."""
-    import numpy as np
 
     _delete(backend, lambda x: np.zeros(x.shape, x.dtype))
 
 
 @mutant(_DELETED)
-def deleted_tensor_raises_the_frameworks_error(backend: Any) -> None:
+def deleted_tensor_raises_the_frameworks_error(backend):
     """The framework's own words come through: JAX's "Array has been deleted"."""
 
-    def refuse(x: Any) -> NoReturn:
+    def refuse(x):
         raise RuntimeError("Array has been deleted.")
 
     _delete(backend, refuse)
 
 
 @mutant("packing.deleted", profile="multi", result="pass")
-def deletes_tensors_of_several_devices(backend: Any) -> None:
+def deletes_tensors_of_several_devices(backend):
     """Nothing is broken, as in ``deletes_tensors``."""
     deletes_tensors.breaks(backend)
 
 
 @mutant("packing.deleted", profile="multi")
-def packing_looks_at_no_memory(backend: Any) -> None:
+def packing_looks_at_no_memory(backend):
     """Only the verbs that copy look: PyTorch's ``cat`` of such a tensor ends the process."""
-    from unidev.parallel import arguments
 
     deletes_tensors.breaks(backend)
     replace_value(arguments, "check_memory", lambda _, __: None)
@@ -62,9 +64,6 @@ def packing_looks_at_no_memory(backend: Any) -> None:
 
 def _delete(backend: Any, read: Callable[[Any], Any]) -> None:
     """Give ``backend`` tensors that count as deleted; ``read`` is what reading one comes to."""
-    import numpy as np
-
-    from unidev.numpy_backend.probe import NumpyProbe
 
     class Deleted(np.ndarray):
         """Knows its device, and has no memory any more."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import in_place_of, mutant, replace, replace_value
+import numpy as np
+
+from mutants.mutant import around, in_place_of, mutant, replace_value
+from unidev.contract.backend import Extent
+from unidev.numpy_backend.backend import NumpyBackend
+from unidev.numpy_backend.probe import NumpyProbe
+from unidev.tensors.transfer import as_in_device, copy_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,12 +23,9 @@ def _change_copies(
     backend: Any, dtype: str, when: Callable[[Any], bool], change: Callable[[Any], Any]
 ) -> None:
     """Let a copy be one of ``change(x)``, of that dtype and ``when`` that says so of the array."""
-    import numpy as np
 
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         plain = x.view(np.ndarray)
         if x.dtype == dtype and when(plain):
             return self._on(change(plain), device)
@@ -30,7 +33,6 @@ def _change_copies(
 
 
 def _owner(x: Any) -> Any:
-    import numpy as np
 
     while isinstance(x.base, np.ndarray):
         x = x.base
@@ -38,20 +40,20 @@ def _owner(x: Any) -> Any:
 
 
 @mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def parts_are_copied_from_the_start(backend: Any) -> None:
+def parts_are_copied_from_the_start(backend):
     """Of ``x[2:5]`` the first rows of ``x`` are copied: a kernel that has no storage offset."""
 
-    def is_part(x: Any) -> bool:
+    def is_part(x):
         return x.flags.c_contiguous and x.size and x.ctypes.data != _owner(x).ctypes.data
 
-    def first(x: Any) -> Any:
+    def first(x):
         return _owner(x).reshape(-1)[: x.size].reshape(x.shape).copy()
 
     _change_copies(backend, "uint16", is_part, first)
 
 
 @mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def negative_strides_are_taken_for_positive(backend: Any) -> None:
+def negative_strides_are_taken_for_positive(backend):
     """A reversed tensor is copied forwards: the absolute value of a stride."""
     _change_copies(
         backend, "int8", lambda x: x.strides and x.strides[0] < 0, lambda x: x[::-1].copy()
@@ -59,30 +61,30 @@ def negative_strides_are_taken_for_positive(backend: Any) -> None:
 
 
 @mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def dense_tensors_are_copied_in_the_order_of_memory(backend: Any) -> None:
+def dense_tensors_are_copied_in_the_order_of_memory(backend):
     """Images with channels last are copied as a block, and the strides are forgotten."""
 
-    def is_permuted(x: Any) -> bool:
+    def is_permuted(x):
         return x.ndim == 4 and x.strides[1] == x.itemsize < x.strides[3]
 
-    def block(x: Any) -> Any:
+    def block(x):
         return x.transpose(0, 2, 3, 1).copy().reshape(x.shape)
 
     _change_copies(backend, "complex64", is_permuted, block)
 
 
 @mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def copies_of_views_hold_the_whole(backend: Any) -> None:
+def copies_of_views_hold_the_whole(backend):
     """The storage is copied, and the view made again: ``copy.deepcopy`` of PyTorch's tensors."""
 
-    def of_the_whole(x: Any) -> Any:
+    def of_the_whole(x):
         import numpy as np
 
         whole = _owner(x).copy()
         offset = x.ctypes.data - _owner(x).ctypes.data
         return np.ndarray(x.shape, x.dtype, whole.reshape(-1).view("uint8"), offset, x.strides)
 
-    def is_small(x: Any) -> bool:
+    def is_small(x):
         return 0 < 2 * x.nbytes < _owner(x).nbytes and _owner(x).flags.c_contiguous
 
     for dtype in ("float32", "float64", "int64", "complex128"):
@@ -90,111 +92,81 @@ def copies_of_views_hold_the_whole(backend: Any) -> None:
 
 
 @mutant("copy.zero_d")
-def scalars_of_one_dtype_gain_an_axis(backend: Any) -> None:
+def scalars_of_one_dtype_gain_an_axis(backend):
     """A kernel that takes a pointer and a number of elements: one is not the same as none."""
     _change_copies(backend, "int16", lambda x: x.ndim == 0, lambda x: x.copy().reshape(1))
 
 
 @mutant("copy.zero_size")
-def empty_masks_become_flat(backend: Any) -> None:
+def empty_masks_become_flat(backend):
     """Nothing to copy, so nothing is kept: a mask of no rows loses its columns."""
     _change_copies(backend, "bool", lambda x: x.size == 0, lambda x: x.copy().reshape(0))
 
 
-@mutant(_FILLED)
-def full_goes_through_a_double(backend: Any) -> None:
+@mutant(_FILLED, around="full")
+def full_goes_through_a_double(fill, self, shape, value, dtype, device):
     """Integers beyond 2**53 are rounded: a parameter of type double in an operator's schema."""
-    fill = backend.full
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        if isinstance(value, int) and abs(value) < 2**62:
-            value = int(float(value))
-        return fill(self, shape, value, dtype, device)
+    if isinstance(value, int) and abs(value) < 2**62:
+        value = int(float(value))
+    return fill(self, shape, value, dtype, device)
 
 
-@mutant(_FILLED)
-def full_clamps_at_int64(backend: Any) -> None:
+@mutant(_FILLED, around="full")
+def full_clamps_at_int64(fill, self, shape, value, dtype, device):
     """Of uint64 the upper half is out of reach: a C ``long`` on the way."""
-    fill = backend.full
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        value = min(value, 2**63 - 1) if isinstance(value, int) else value
-        return fill(self, shape, value, dtype, device)
+    value = min(value, 2**63 - 1) if isinstance(value, int) else value
+    return fill(self, shape, value, dtype, device)
 
 
-@mutant(_FILLED)
-def full_loses_the_sign_of_zero(backend: Any) -> None:
+@mutant(_FILLED, around="full")
+def full_loses_the_sign_of_zero(fill, self, shape, value, dtype, device):
     """What equals zero is made by ``zeros``, which is faster."""
-    fill = backend.full
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        return fill(self, shape, value or 0, dtype, device)
+    return fill(self, shape, value or 0, dtype, device)
 
 
-@mutant(_FILLED)
-def arange_counts_in_doubles(backend: Any) -> None:
+@mutant(_FILLED, around="unidev.tensors.creating:_whole_numbers")
+def arange_counts_in_doubles(exact, counted):
     """Beyond 2**53 neighbours are the same: ``tf.range`` of numbers that became floats."""
-    import numpy as np
-
-    from unidev.tensors import creating
-
-    exact = creating._whole_numbers
-
-    @replace(creating)
-    def _whole_numbers(counted: range) -> Any:
-        if counted and max(map(abs, (counted[0], counted[-1]))) < 2**62:
-            return np.array([float(n) for n in counted]).astype(np.int64)
-        return exact(counted)
+    if counted and max(map(abs, (counted[0], counted[-1]))) < 2**62:
+        return np.array([float(n) for n in counted]).astype(np.int64)
+    return exact(counted)
 
 
 @mutant(_FILLED)
-def zeros_are_not_cleared(backend: Any) -> None:
+def zeros_are_not_cleared(backend):
     """New pages are zero, and those of a dropped tensor are not: ``malloc`` for ``calloc``."""
     replace_value(backend, "zeros", backend.empty)
 
 
-@mutant("create.from_numpy_without_aliasing")
-def read_arrays_are_read_only(backend: Any) -> None:
+@mutant("create.from_numpy_without_aliasing", around="to_numpy")
+def read_arrays_are_read_only(read, self, x):
     """What was strided comes back read-only: a cached copy that is handed out again."""
-    read = backend.to_numpy
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        made = read(self, x)
-        if x.dtype == "uint8" and not x.flags.c_contiguous:
-            made.flags.writeable = False
-        return made
+    made = read(self, x)
+    if x.dtype == "uint8" and not x.flags.c_contiguous:
+        made.flags.writeable = False
+    return made
 
 
 @mutant("create.shares_memory")
-def shares_memory_compares_starts(backend: Any) -> None:
+def shares_memory_compares_starts(backend):
     """Two views share memory if they begin at one address: ``data_ptr() == data_ptr()``."""
-    import numpy as np
-
-    from unidev.contract.backend import Extent
 
     replace_value(
         backend,
         "extents",
         lambda self, x: [Extent(int(x.view(np.ndarray).ctypes.data), 1 if x.size else 0)],
     )
-    from unidev.numpy_backend.backend import NumpyBackend
-    from unidev.numpy_backend.probe import NumpyProbe
 
     exact = NumpyBackend.extents
     replace_value(NumpyProbe, "extents", lambda self, x: exact(self.backend, x))
 
 
 @mutant("copy.non_blocking")
-def queued_copies_by_name_stay(backend: Any) -> None:
+def queued_copies_by_name_stay(backend):
     """With ``non_blocking``, a device that is spelt as a string is not looked up."""
-    from unidev.tensors.transfer import as_in_device, copy_to
 
-    def staying(verb: Any) -> Any:
-        def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
+    def staying(verb):
+        def moved(x, device, *, non_blocking=False):
             if isinstance(device, str) and non_blocking:
                 from unidev.tensors.checks import device_of
 
@@ -208,13 +180,12 @@ def queued_copies_by_name_stay(backend: Any) -> None:
 
 
 @mutant("threads.concurrent_copies_are_right")
-def threads_share_a_staging_buffer_for_one_dtype(backend: Any) -> None:
+def threads_share_a_staging_buffer_for_one_dtype(backend):
     """Only 16-bit integers have to be widened on the way, in a buffer of the process."""
-    copy = backend.copy_to
     staged: list[Any] = [None]
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy, self, x, device, non_blocking):
         made = copy(self, x, device, non_blocking)
         if x.dtype != "int16":
             return made
@@ -226,31 +197,23 @@ def threads_share_a_staging_buffer_for_one_dtype(backend: Any) -> None:
         return found if found.shape == made.shape else made
 
 
-@mutant("containers.dict_list_tuple")
-def lists_are_copied_up_to_a_number(backend: Any) -> None:
+@mutant("containers.dict_list_tuple", everywhere="unidev.tensors.transfer:copy_to")
+def lists_are_copied_up_to_a_number(copy_to, x, device, *, non_blocking=False):
     """A launch takes so many pointers, and the rest is forgotten: 30 in a multi-tensor kernel."""
-    from unidev.tensors.transfer import copy_to
-
-    @in_place_of(copy_to)
-    def copied(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
-        if type(x) is list and len(x) > 30:
-            return [*copy_to(x[:30], device, non_blocking=non_blocking), *x[30:]]
-        return copy_to(x, device, non_blocking=non_blocking)
+    if type(x) is list and len(x) > 30:
+        return [*copy_to(x[:30], device, non_blocking=non_blocking), *x[30:]]
+    return copy_to(x, device, non_blocking=non_blocking)
 
 
-@mutant("containers.dict_list_tuple")
-def ties_of_one_dtype_come_apart(backend: Any) -> None:
+@mutant("containers.dict_list_tuple", everywhere="unidev.tensors.transfer:copy_to")
+def ties_of_one_dtype_come_apart(copy_to, x, device, *, non_blocking=False):
     """A table of copies that knows floats alone: tied masks become two tensors."""
-    from unidev.tensors.transfer import copy_to
-
-    @in_place_of(copy_to)
-    def copied(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
-        made = copy_to(x, device, non_blocking=non_blocking)
-        if type(made) is not list:
-            return made
-        seen: set[int] = set()
-        for index, each in enumerate(made):
-            if id(each) in seen and str(getattr(each, "dtype", "")) == "bool":
-                made[index] = copy_to(each, device)
-            seen.add(id(each))
+    made = copy_to(x, device, non_blocking=non_blocking)
+    if type(made) is not list:
         return made
+    seen: set[int] = set()
+    for index, each in enumerate(made):
+        if id(each) in seen and str(getattr(each, "dtype", "")) == "bool":
+            made[index] = copy_to(each, device)
+        seen.add(id(each))
+    return made

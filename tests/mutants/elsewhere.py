@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mutants.mutant import mutant, replace, replace_value
+from unidev.errors import UnsupportedOperation
+from unidev.numpy_backend.probe import NumpyProbe
 
 _CHECK = "errors.tensors_elsewhere"
 
 
 def _shard(backend: Any, refusal: str) -> type:
     """Give ``backend`` and its probe a tensor on two devices, which ``device_of`` refuses so."""
-    import numpy as np
-
-    from unidev.errors import UnsupportedOperation
-    from unidev.numpy_backend.probe import NumpyProbe
 
     class Sharded(np.ndarray):
         """An array with a half on each of two devices."""
@@ -35,34 +35,34 @@ def _shard(backend: Any, refusal: str) -> type:
 
 
 @mutant(_CHECK, result="pass")
-def sharded_tensors_are_refused(backend: Any) -> None:
+def sharded_tensors_are_refused(backend):
     """Nothing is broken: the error has both devices, and the values can be read."""
     _shard(backend, "it is sharded over gpu:0 and gpu:1")
 
 
 @mutant(_CHECK)
-def a_refusal_does_not_say_where(backend: Any) -> None:
+def a_refusal_does_not_say_where(backend):
     """The error has no device: "Array has been sharded"."""
     _shard(backend, "it is sharded")
 
 
 @mutant(_CHECK)
-def sharded_tensors_are_on_the_first_device(backend: Any) -> None:
+def sharded_tensors_are_on_the_first_device(backend):
     """The device of the first shard passes for that of all: ``next(iter(x.devices()))`` in JAX."""
     device_of = backend.device_of
     sharded = _shard(backend, "")
 
     @replace(backend)
-    def device_of(self: Any, x: Any, device_of: Any = device_of) -> Any:
+    def device_of(self, x, device_of=device_of):
         return self.device("gpu", 0) if type(x) is sharded else device_of(self, x)
 
 
 @mutant(_CHECK)
-def the_first_shard_is_read(backend: Any) -> None:
+def the_first_shard_is_read(backend):
     """Only the first shard is read: ``x.addressable_data(0)`` in JAX."""
     sharded = _shard(backend, "it is sharded over gpu:0 and gpu:1")
     to_numpy = backend.to_numpy
 
     @replace(backend)
-    def to_numpy(self: Any, x: Any, to_numpy: Any = to_numpy) -> Any:
+    def to_numpy(self, x, to_numpy=to_numpy):
         return to_numpy(self, x[: len(x) // 2] if type(x) is sharded else x)

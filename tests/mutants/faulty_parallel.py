@@ -7,7 +7,6 @@ between layers, fewer than 16 conversions after one that is held.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from mutants.mutant import (
     TORCH,
@@ -19,24 +18,21 @@ from mutants.mutant import (
     when_restored,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 @torch_mutant("data_parallel.statistics", profile="multi")
-def statistics_are_found_three_levels_deep(backend: Any) -> None:
+def statistics_are_found_three_levels_deep(backend):
     """Those of deeper batch norms are the last device's."""
     from unidev_torch.models import tree
 
     sound = tree.named_buffers
 
     @in_place_of(sound)
-    def named_buffers(model: Any, names: Any) -> Any:
+    def named_buffers(model, names):
         return {path: x for path, x in sound(model, names).items() if path.count(".") <= 3}
 
 
 @torch_mutant("packing.shapes", profile="multi")
-def packed_shapes_are_remembered_by_size(backend: Any) -> None:
+def packed_shapes_are_remembered_by_size(backend):
     """How to take a tensor apart is kept for tensors of as many elements: of other shapes, too."""
     import math
 
@@ -45,47 +41,39 @@ def packed_shapes_are_remembered_by_size(backend: Any) -> None:
     sound, known = collectives._of, {}
 
     @in_place_of(sound)
-    def _of(shapes: Any) -> Any:
+    def _of(shapes):
         return known.setdefault(tuple(map(math.prod, shapes)), sound(shapes))
 
 
-@torch_mutant("spreading.what_flows", profile="multi")
-def containers_between_layers_stay(backend: Any) -> None:
+@torch_mutant(
+    "spreading.what_flows", profile="multi", around="unidev_torch.nn.layers:_Before.__call__"
+)
+def containers_between_layers_stay(sound, self, _, inputs):
     """Between layers of a net that is spread, tensors are moved, and containers of them are not."""
     import torch
 
-    from unidev_torch.nn import layers
-
-    @replace(layers._Before)
-    def __call__(self: Any, _: Any, inputs: Any) -> Any:
-        return tuple(self._function(x) if isinstance(x, torch.Tensor) else x for x in inputs)
+    return tuple(self._function(x) if isinstance(x, torch.Tensor) else x for x in inputs)
 
 
-@torch_mutant("reducing.in_place", profile="multi")
-def targets_are_given_other_memory(backend: Any) -> None:
+@torch_mutant(
+    "reducing.in_place", profile="multi", around="unidev_torch.collectives:TorchCollectives.write"
+)
+def targets_are_given_other_memory(sound, self, targets, values):
     """In place, a tensor has the result, and what shares its memory has not."""
-    from unidev_torch.collectives import TorchCollectives
-
-    @replace(TorchCollectives)
-    def write(self: Any, targets: Any, values: Any) -> None:
-        for target, value in zip(targets, values, strict=True):
-            target.data = value
+    for target, value in zip(targets, values, strict=True):
+        target.data = value
 
 
-@torch_mutant("reducing.memory", profile="multi")
-def a_pack_of_one_is_that_tensor(backend: Any) -> None:
+@torch_mutant(
+    "reducing.memory", profile="multi", around="unidev_torch.collectives:TorchCollectives.pack"
+)
+def a_pack_of_one_is_that_tensor(sound, self, tensors):
     """What is reduced alone on one device is not copied."""
-    from unidev_torch.collectives import TorchCollectives
-
-    sound = TorchCollectives.pack
-
-    @replace(TorchCollectives)
-    def pack(self: Any, tensors: Any) -> Any:
-        return tensors[0].detach().reshape(-1) if len(tensors) == 1 else sound(self, tensors)
+    return tensors[0].detach().reshape(-1) if len(tensors) == 1 else sound(self, tensors)
 
 
 @mutant("workers.values", plugin=TORCH, profile="multi", simulated_count=0)
-def large_unsigned_integers_compare_as_signed(backend: Any) -> None:
+def large_unsigned_integers_compare_as_signed(backend):
     """Between processes, by gloo: numbers from 2**63 on are less than all others."""
     from unidev_torch.group.engine import TorchEngine
 
@@ -93,22 +81,20 @@ def large_unsigned_integers_compare_as_signed(backend: Any) -> None:
     replace_value(TorchEngine, "carries", {**TorchEngine.carries, "min": ordered, "max": ordered})
 
 
-@torch_mutant("converting.shared_or_refused", profile="interop")
-def the_negative_bit_is_not_shared(backend: Any) -> None:
+@torch_mutant(
+    "converting.shared_or_refused",
+    profile="interop",
+    around="unidev_torch.memory.interop:TorchInterop.export",
+)
+def the_negative_bit_is_not_shared(sound, self, x):
     """The memory is, whose numbers have the other sign."""
     import torch
 
-    from unidev_torch.memory.interop import TorchInterop
-
-    sound = TorchInterop.export
-
-    @replace(TorchInterop)
-    def export(self: Any, x: Any) -> Any:
-        return sound(self, torch._neg_view(x) if x.is_neg() else x)
+    return sound(self, torch._neg_view(x) if x.is_neg() else x)
 
 
 @torch_mutant("tracer.scopes_left_in_any_order", profile="tensor")
-def scopes_end_what_is_innermost(backend: Any) -> None:
+def scopes_end_what_is_innermost(backend):
     """A device's scope ends the trace that was begun inside it, and itself goes on."""
     import torch
     from torch.utils._device import DeviceContext
@@ -117,7 +103,7 @@ def scopes_end_what_is_innermost(backend: Any) -> None:
 
     @replace(backend)
     @contextmanager
-    def native_scope(self: Any, device: Any) -> Iterator[None]:
+    def native_scope(self, device):
         mode = DeviceContext(device.native)
         when_restored(lambda: scopes.remove_call_mode(mode))
         scopes.push_call_mode(mode)
@@ -127,27 +113,23 @@ def scopes_end_what_is_innermost(backend: Any) -> None:
             torch.overrides._pop_mode()
 
 
-@torch_mutant("values.memory_that_is_cut_short", profile="tensor")
-def the_offset_of_a_view_is_forgotten(backend: Any) -> None:
+@torch_mutant(
+    "values.memory_that_is_cut_short",
+    profile="tensor",
+    everywhere="unidev_torch.tensors:is_covered",
+)
+def the_offset_of_a_view_is_forgotten(tensors, x):
     """Memory that is as large as the view is enough, wherever the view begins."""
-    from unidev_torch import tensors
-
-    @in_place_of(tensors.is_covered)
-    def is_covered(x: Any) -> bool:
-        first, end = tensors.span(x)
-        return bool(x.untyped_storage().nbytes() >= end - first)
+    first, end = tensors.span(x)
+    return bool(x.untyped_storage().nbytes() >= end - first)
 
 
-@torch_mutant("statistics.memory", profile="tensor")
-def reserved_bytes_are_those_of_the_current_device(backend: Any) -> None:
+@torch_mutant("statistics.memory", profile="tensor", around="memory")
+def reserved_bytes_are_those_of_the_current_device(sound, self, device):
     """Whichever device is asked about."""
     import torch
 
-    sound = backend.memory
-
-    @replace(backend)
-    def memory(self: Any, device: Any) -> Any:
-        found = sound(self, device)
-        if device.kind == "cpu":
-            return found
-        return found.with_reserved(torch.get_device_module(device.native).memory_reserved())
+    found = sound(self, device)
+    if device.kind == "cpu":
+        return found
+    return found.with_reserved(torch.get_device_module(device.native).memory_reserved())

@@ -6,20 +6,18 @@ tensors, dense and contiguous ones, nets of one level.
 
 from __future__ import annotations
 
-from typing import Any
-
-from mutants.mutant import in_place_of, replace, replace_value, torch_mutant
+from mutants.mutant import in_place_of, replace_value, torch_mutant
 
 
 @torch_mutant("placing.optimizer_state_moves")
-def the_state_of_the_first_group_moves(backend: Any) -> None:
+def the_state_of_the_first_group_moves(backend):
     """Moments of the parameters in later groups stay where they were."""
     from unidev_torch.models import optimizers
 
     sound = optimizers.named_tensors
 
     @in_place_of(sound)
-    def named_tensors(optimizer: Any, model: Any) -> Any:
+    def named_tensors(optimizer, model):
         later = {
             id(x)
             for group in getattr(optimizer, "param_groups", [])[1:]
@@ -30,14 +28,14 @@ def the_state_of_the_first_group_moves(backend: Any) -> None:
 
 
 @torch_mutant("placing.everything_arrives")
-def gradients_of_frozen_parameters_stay_behind(backend: Any) -> None:
+def gradients_of_frozen_parameters_stay_behind(backend):
     """A parameter that was frozen after a step keeps its gradient, on the old device."""
     from unidev_torch.models import tree
 
     sound = tree.tensors_in
 
     @in_place_of(sound)
-    def tensors_in(modules: Any) -> Any:
+    def tensors_in(modules):
         found = sound(modules)
         frozen = [x for _, x in found if x.is_leaf and not x.requires_grad and x.grad is not None]
         left = {id(x.grad) for x in frozen}
@@ -45,164 +43,131 @@ def gradients_of_frozen_parameters_stay_behind(backend: Any) -> None:
 
 
 @torch_mutant("placing.remembered_device_follows")
-def attributes_stay_changed_after_a_refusal(backend: Any) -> None:
+def attributes_stay_changed_after_a_refusal(backend):
     """What the ``to`` of some modules has set is not undone when that of another one refuses."""
     from unidev_torch.models import tree
 
     sound = tree.move_what_else
 
     @in_place_of(sound)
-    def move_what_else(model: Any, native: Any) -> None:
+    def move_what_else(model, native):
         for module in tree._with_own_to(model):
             tree._ask(module, native)
 
 
 @torch_mutant("placing.any_model")
-def tensors_of_one_storage_are_laid_out_anew(backend: Any) -> None:
+def tensors_of_one_storage_are_laid_out_anew(backend):
     """A part of a storage is copied from its first tensor on, which wider ones do not fit."""
     from unidev_torch.models import swap
 
     replace_value(swap, "_ALIGNMENT", 1)
 
 
-@torch_mutant("layers.residual")
-def residuals_are_added_in_place(backend: Any) -> None:
+@torch_mutant("layers.residual", around="unidev_torch.nn.layers:Residual.forward")
+def residuals_are_added_in_place(sound, self, x):
     """To what the layers return, which may be the input, or what autograd has kept."""
     import torch
 
-    from unidev_torch.nn import layers
-
-    @replace(layers.Residual)
-    def forward(self: Any, x: Any) -> Any:
-        found = torch.nn.Sequential.forward(self, x)
-        found += x
-        return found
+    found = torch.nn.Sequential.forward(self, x)
+    found += x
+    return found
 
 
-@torch_mutant("layers.residual_shortcut")
-def the_shortcut_is_left_out(backend: Any) -> None:
+@torch_mutant("layers.residual_shortcut", around="unidev_torch.nn.layers:Residual.forward")
+def the_shortcut_is_left_out(sound, self, x):
     """The layers' result has the new shape already."""
-    from unidev_torch.nn import layers
-
-    sound = layers.Residual.forward
-
-    @replace(layers.Residual)
-    def forward(self: Any, x: Any) -> Any:
-        if not self.has_shortcut:
-            return sound(self, x)
-        *own, _ = self
-        for layer in own:
-            x = layer(x)
-        return x
+    if not self.has_shortcut:
+        return sound(self, x)
+    *own, _ = self
+    for layer in own:
+        x = layer(x)
+    return x
 
 
-@torch_mutant("layers.dropout")
-def modes_are_those_of_the_outermost_layers(backend: Any) -> None:
+@torch_mutant("layers.dropout", around="unidev_torch.nn.layers:TorchLayers.modes")
+def modes_are_those_of_the_outermost_layers(sound, self, model):
     """Layers two levels deep are in another mode once an accuracy was evaluated."""
-    from unidev_torch.nn.layers import TorchLayers
-
-    @replace(TorchLayers)
-    def modes(self: Any, model: Any) -> Any:
-        return [(module, module.training) for module in (model, *model.children())]
+    return [(module, module.training) for module in (model, *model.children())]
 
 
-@torch_mutant("value_and_grad.leaves_the_models_gradients")
-def gradients_are_stored_in_other_leaves(backend: Any) -> None:
+@torch_mutant(
+    "value_and_grad.leaves_the_models_gradients",
+    around="unidev_torch.autograd:TorchAutograd.gradients",
+)
+def gradients_are_stored_in_other_leaves(sound, self, loss_of, leaves):
     """``backward``, which also writes to leaves that the loss closes over."""
     from unidev_torch import autograd
 
-    @replace(autograd.TorchAutograd)
-    def gradients(self: Any, loss_of: Any, leaves: Any) -> Any:
-        autograd._check_recorded(leaves)
-        with autograd._recording():
-            loss = loss_of()
-            if not loss.requires_grad:
-                return loss.detach(), [None] * len(leaves)
-            kept = [x.grad for x in leaves]
-            for x in leaves:
-                x.grad = None
-            loss.backward()
-            found = [x.grad for x in leaves]
-            for x, gradient in zip(leaves, kept, strict=True):
-                x.grad = gradient
-            return loss.detach(), autograd._each_its_own(found)
+    autograd._check_recorded(leaves)
+    with autograd._recording():
+        loss = loss_of()
+        if not loss.requires_grad:
+            return loss.detach(), [None] * len(leaves)
+        kept = [x.grad for x in leaves]
+        for x in leaves:
+            x.grad = None
+        loss.backward()
+        found = [x.grad for x in leaves]
+        for x, gradient in zip(leaves, kept, strict=True):
+            x.grad = gradient
+        return loss.detach(), autograd._each_its_own(found)
 
 
-@torch_mutant("value_and_grad.of_any_tree")
-def gradients_are_told_apart_by_object(backend: Any) -> None:
+@torch_mutant("value_and_grad.of_any_tree", everywhere="unidev_torch.autograd:_each_its_own")
+def gradients_are_told_apart_by_object(sound, gradients):
     """Two tensors on one memory, as after a reshape, are returned as two gradients."""
-    from unidev_torch import autograd
-
-    @in_place_of(autograd._each_its_own)
-    def _each_its_own(gradients: Any) -> Any:
-        seen: set[int] = set()
-        own = []
-        for x in gradients:
-            own.append(x.clone() if x is not None and (id(x) in seen or 0 in x.stride()) else x)
-            seen.add(id(x))
-        return own
+    seen: set[int] = set()
+    own = []
+    for x in gradients:
+        own.append(x.clone() if x is not None and (id(x) in seen or 0 in x.stride()) else x)
+        seen.add(id(x))
+    return own
 
 
-@torch_mutant("gradients.no_grad_records_nothing")
-def recording_goes_on_after_an_error(backend: Any) -> None:
+@torch_mutant(
+    "gradients.no_grad_records_nothing", around="unidev_torch.autograd:TorchAutograd.gradients"
+)
+def recording_goes_on_after_an_error(sound, self, loss_of, leaves):
     """If the loss raises inside ``no_grad``, what follows there is recorded."""
     import torch
 
-    from unidev_torch import autograd
-
-    sound = autograd.TorchAutograd.gradients
-
-    @replace(autograd.TorchAutograd)
-    def gradients(self: Any, loss_of: Any, leaves: Any) -> Any:
-        before = torch.is_grad_enabled()
-        torch.set_grad_enabled(True)
-        found = sound(self, loss_of, leaves)
-        torch.set_grad_enabled(before)
-        return found
+    before = torch.is_grad_enabled()
+    torch.set_grad_enabled(True)
+    found = sound(self, loss_of, leaves)
+    torch.set_grad_enabled(before)
+    return found
 
 
-@torch_mutant("value_and_grad.sgd_is_exact")
-def incomplete_blocks_are_left_out(backend: Any) -> None:
+@torch_mutant("value_and_grad.sgd_is_exact", around="unidev_torch.autograd:TorchAutograd.descend")
+def incomplete_blocks_are_left_out(sound, self, parameters, gradients, lr):
     """Parameters are updated in blocks of 64; beyond the first, a smaller one is not."""
-    from unidev_torch import autograd
-
-    sound = autograd.TorchAutograd.descend
-
-    @replace(autograd.TorchAutograd)
-    def descend(self: Any, parameters: Any, gradients: Any, lr: float) -> Any:
-        for start in range(0, max(64, len(parameters)) - 63, 64):
-            block = slice(start, start + 64)
-            sound(self, list(parameters[block]), list(gradients[block]), lr)
-        return parameters
+    for start in range(0, max(64, len(parameters)) - 63, 64):
+        block = slice(start, start + 64)
+        sound(self, list(parameters[block]), list(gradients[block]), lr)
+    return parameters
 
 
-@torch_mutant("checkpoints.any_dtype_and_size")
-def values_are_written_in_the_order_of_memory(backend: Any) -> None:
+@torch_mutant("checkpoints.any_dtype_and_size", around="unidev_torch.models:TorchModels.write")
+def values_are_written_in_the_order_of_memory(sound, self, x, values):
     """Of a dense weight, also if its memory is transposed, or has the channels last."""
     import torch
 
-    from unidev_torch.models import TorchModels
-
-    sound = TorchModels.write
-
-    @replace(TorchModels)
-    def write(self: Any, x: Any, values: Any) -> None:
-        if not x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes:
-            with torch.no_grad():
-                x = x.detach().as_strided((x.numel(),), (1,), 0)
-            values = values.reshape(-1)
-        sound(self, x, values)
+    if not x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes:
+        with torch.no_grad():
+            x = x.detach().as_strided((x.numel(),), (1,), 0)
+        values = values.reshape(-1)
+    sound(self, x, values)
 
 
 @torch_mutant("checkpoints.optimizer_state")
-def settings_in_tuples_are_not_kept(backend: Any) -> None:
+def settings_in_tuples_are_not_kept(backend):
     """Adam's betas are those with which the new optimizer was made."""
     from unidev_torch.models import optimizers
 
     sound = optimizers._settings
 
     @in_place_of(sound)
-    def _settings(known: Any, kind: str) -> Any:
+    def _settings(known, kind):
         for name, (group, key) in sound(known, kind):
             if not isinstance(group[key], tuple):
                 yield name, (group, key)

@@ -2,73 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
-from mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import around, mutant, replace_value
+from unidev.tensors import containers, host_data
+from unidev.tensors.transfer import copied
 
 
-@mutant("host_data.put_host_arrays", simulated_count=0)
-def host_array_aliased_on_the_cpu(backend: Any) -> None:
+@mutant("host_data.put_host_arrays", simulated_count=0, around="unidev.tensors.host_data:uploader")
+def host_array_aliased_on_the_cpu(sound, operation, target):
     """On the CPU nothing is copied: ``torch.from_numpy``, JAX's ``device_put``."""
-    from unidev.tensors import host_data
-
-    sound = host_data.uploader
-
-    @replace(host_data)
-    def uploader(operation: str, target: Any) -> Any:
-        return (lambda data: data) if target.kind == "cpu" else sound(operation, target)
+    return (lambda data: data) if target.kind == "cpu" else sound(operation, target)
 
 
-@mutant("host_data.put_host_arrays")
-def only_aligned_host_arrays_aliased(backend: Any) -> None:
+@mutant("host_data.put_host_arrays", around="unidev.tensors.host_data:uploader")
+def only_aligned_host_arrays_aliased(sound, operation, target):
     """Memory is shared where an array happens to be aligned to 64 bytes: JAX on the CPU."""
-    from unidev.tensors import host_data
+    upload = sound(operation, target)
 
-    sound = host_data.uploader
+    def upload_unless_aligned(data):
+        is_shared = target.kind == "cpu" and data.ctypes.data % 64 == 0
+        return data if is_shared else upload(data)
 
-    @replace(host_data)
-    def uploader(operation: str, target: Any) -> Any:
-        upload = sound(operation, target)
-
-        def upload_unless_aligned(data: Any) -> Any:
-            is_shared = target.kind == "cpu" and data.ctypes.data % 64 == 0
-            return data if is_shared else upload(data)
-
-        return upload_unless_aligned
+    return upload_unless_aligned
 
 
 @mutant("host_data.put_tensors")
-def arrays_beside_tensors_stay(backend: Any) -> None:
+def arrays_beside_tensors_stay(backend):
     """Where a batch holds tensors, its arrays stay on the host: accelerate's ``send_to_device``."""
-    from unidev.tensors import containers
 
-    sound = containers.Opened.mapped
-
-    def stays(x: Any) -> bool:
+    def stays(x):
         return type(x).__module__ == "numpy"
 
-    @replace(containers.Opened)
-    def mapped(self: Any, put: Any) -> Any:
+    @around(containers.Opened)
+    def mapped(sound, self, put):
         has_others = not all(stays(x) for x, _ in self.tensors)
         return sound(self, lambda x, owner: x if has_others and stays(x) else put(x, owner))
 
 
 @mutant("host_data.put_tensors")
-def tensors_that_are_there_are_copied(backend: Any) -> None:
+def tensors_that_are_there_are_copied(backend):
     """A tensor that is on the device already is copied once more: ``torch.tensor(x)``."""
-    from unidev.tensors import host_data
-    from unidev.tensors.transfer import copied
 
     replace_value(host_data, "moved", copied)
 
 
-@mutant("host_data.get")
-def got_arrays_are_shared(backend: Any) -> None:
+@mutant("host_data.get", around="unidev.tensors.host_data:read")
+def got_arrays_are_shared(sound, operation, x, backend, *, is_explicit):
     """``device_get`` gives the tensor's own memory: ``x.numpy()``, ``np.asarray``."""
-    import numpy as np
-
-    from unidev.tensors import host_data
-
-    @replace(host_data)
-    def read(operation: str, x: Any, backend: Any, *, is_explicit: bool) -> Any:
-        return x.view(np.ndarray)
+    return x.view(np.ndarray)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
 from mutants.jax import jax_mutant
-from mutants.mutant import JAX, mutant, replace, replace_value
+from mutants.mutant import JAX, around, mutant, replace, replace_value
 
 
 def _has_kerass(*, is_training: bool = False) -> None:
@@ -26,45 +26,41 @@ def _has_kerass(*, is_training: bool = False) -> None:
     "checkpoints.round_trip", "checkpoints.ties_are_stored_once", "checkpoints.optimizer_state",
     profile="train", plugin=JAX, result="pass",
 )  # fmt: skip
-def has_kerass_models(backend: Any) -> None:
+def has_kerass_models(backend):
     """Nothing is broken; the probe's own models are Flax's."""
     _has_kerass()
 
 
 @mutant("value_and_grad.buffers_are_the_models", profile="train", plugin=JAX, result="pass")
-def has_kerass_models_that_train(backend: Any) -> None:
+def has_kerass_models_that_train(backend):
     """Nothing is broken; a call of the model updates its statistics."""
     _has_kerass(is_training=True)
 
 
 @jax_mutant("placing.everything_arrives", profile="train")
-def a_variable_of_keras_is_left_behind(backend: Any) -> None:
+def a_variable_of_keras_is_left_behind(backend):
     """``model.trainable_variables`` move: a frozen layer and running statistics stay."""
     _has_kerass()
     from unidev_jax.models.keras import KerasModels
 
-    exact = KerasModels.parts
-
-    @replace(KerasModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+    @around(KerasModels)
+    def parts(exact, self, model, optimizer):
         return [each for each in exact(self, model, optimizer) if each.trainable]
 
 
 @jax_mutant("placing.optimizer_state_moves", profile="train")
-def keras_optimizers_stay_behind(backend: Any) -> None:
+def keras_optimizers_stay_behind(backend):
     """Only what the model refers to moves; its optimizer refers to the model."""
     _has_kerass()
     from unidev_jax.models.keras import KerasModels
 
-    exact = KerasModels.parts
-
-    @replace(KerasModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+    @around(KerasModels)
+    def parts(exact, self, model, optimizer):
         return exact(self, model, None)
 
 
 @jax_mutant("value_and_grad.buffers_are_the_models", profile="train")
-def a_scope_of_keras_forgets_what_was_assigned(backend: Any) -> None:
+def a_scope_of_keras_forgets_what_was_assigned(backend):
     """What the loss assigns in the ``StatelessScope`` ends with it."""
     _has_kerass(is_training=True)
     from unidev_jax.models.keras import Stateless
@@ -73,15 +69,14 @@ def a_scope_of_keras_forgets_what_was_assigned(backend: Any) -> None:
 
 
 @jax_mutant("placing.everything_arrives", profile="train")
-def variables_of_keras_are_uncommitted(backend: Any) -> None:
+def variables_of_keras_are_uncommitted(backend):
     """``assign`` of NumPy's values, which Keras puts on JAX's default device."""
-    import numpy as np
 
     _has_kerass()
     from unidev_jax.models.keras import KerasModels
 
     @replace(KerasModels)
-    def swap(self: Any, part: Any, twin: Any) -> None:
+    def swap(self, part, twin):
         before = part.value
         part.assign(np.asarray(twin[0]))
         twin[0] = before

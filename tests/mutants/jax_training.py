@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+
+import numpy as np
 
 from mutants.jax import jax_mutant
 from mutants.mutant import replace, replace_value
+from unidev.contract import Stored
 
 training_mutant = partial(jax_mutant, profile="train")
 
@@ -15,14 +17,14 @@ training_mutant = partial(jax_mutant, profile="train")
 
 
 @training_mutant("value_and_grad.called_again")
-def a_stale_closure_is_differentiated(backend: Any) -> None:
+def a_stale_closure_is_differentiated(backend):
     """The loss is compiled once for its arguments' shapes: what it encloses is what it was then."""
     import jax
     from unidev_jax import autograd
 
     exact, compiled = autograd._differentiated, {}
 
-    def differentiated(function: Any, arrays: Any) -> Any:
+    def differentiated(function, arrays):
         key = tuple((x.shape, x.dtype, x.sharding) for x in arrays)
         compiled.setdefault(key, jax.jit(lambda xs: exact(function, xs)))
         return compiled[key](list(arrays))
@@ -31,76 +33,69 @@ def a_stale_closure_is_differentiated(backend: Any) -> None:
 
 
 @training_mutant("value_and_grad.across_devices", "value_and_grad.of_any_tree")
-def gradients_are_on_the_default_device(backend: Any) -> None:
+def gradients_are_on_the_default_device(backend):
     """Gradients from the host, committed to no device: JAX then computes on its first."""
     import jax.numpy as jnp
-    import numpy as np
     from unidev_jax import autograd
 
     replace_value(autograd, "_beside", lambda gradient, x: jnp.asarray(np.asarray(gradient)))
 
 
 @training_mutant("value_and_grad.zeros_for_what_is_not_reached", "value_and_grad.errors")
-def a_loss_of_nothing_has_zeros_for_gradients(backend: Any) -> None:
+def a_loss_of_nothing_has_zeros_for_gradients(backend):
     """``jax.grad`` gives zeros where no way leads to the loss: unidev's says so."""
     import jax
     from unidev_jax import autograd
 
-    def differentiated(function: Any, arrays: Any) -> Any:
+    def differentiated(function, arrays):
         loss, pull, beside = jax.vjp(function, list(arrays), has_aux=True)
         return loss, pull(jax.numpy.ones_like(loss))[0][:1] * len(arrays), beside
 
     replace_value(autograd, "_differentiated", differentiated)
 
 
-@training_mutant("gradients.no_grad_records_nothing")
-def no_grad_is_entered_where_it_does_nothing(backend: Any) -> None:
+@training_mutant(
+    "gradients.no_grad_records_nothing", around="unidev_jax.autograd:JaxAutograd.no_grad"
+)
+def no_grad_is_entered_where_it_does_nothing(sound, self):
     """A block that does nothing, also inside ``jax.grad``, which records on."""
     from contextlib import nullcontext
 
-    from unidev_jax.autograd import JaxAutograd
-
-    @replace(JaxAutograd)
-    def no_grad(self: Any) -> Any:
-        return nullcontext()
+    return nullcontext()
 
 
 @training_mutant("value_and_grad.sgd_is_exact")
-def new_parameters_are_uncommitted(backend: Any) -> None:
+def new_parameters_are_uncommitted(backend):
     """``x - lr * gradient`` on the host: the result is on JAX's first device."""
     import jax.numpy as jnp
-    import numpy as np
     from unidev_jax import autograd
 
-    def stepped(xs: Any, gradients: Any, lr: float) -> Any:
+    def stepped(xs, gradients, lr):
         pairs = zip(xs, gradients, strict=True)
         return [jnp.asarray(np.asarray(x) - np.float32(lr) * np.asarray(g)) for x, g in pairs]
 
     replace_value(autograd, "_stepped", stepped)
 
 
-@training_mutant("value_and_grad.of_a_model")
-def a_tie_is_lost_while_differentiating(backend: Any) -> None:
+@training_mutant(
+    "value_and_grad.of_a_model", around="unidev_jax.models.represented:Representation.of"
+)
+def a_tie_is_lost_while_differentiating(exact, self, arrays):
     """The model is given as a plain tree, in which a tied kernel is two: one is a constant."""
     import copy
 
     from flax import nnx
-    from unidev_jax.models.represented import Representation
 
-    exact = Representation.of
-
-    @replace(Representation)
-    def of(self: Any, arrays: Any) -> Any:
-        model = exact(self, arrays)
-        for node in vars(model).values():
-            kernel = getattr(node, "kernel", None)
-            if kernel is not None and kernel is model.first.kernel and node is not model.first:
-                node.kernel = nnx.Param(self._state["first", "kernel"].get_raw_value())
-        return copy.copy(model)
+    model = exact(self, arrays)
+    for node in vars(model).values():
+        kernel = getattr(node, "kernel", None)
+        if kernel is not None and kernel is model.first.kernel and node is not model.first:
+            node.kernel = nnx.Param(self._state["first", "kernel"].get_raw_value())
+    return copy.copy(model)
 
 
 @training_mutant("layers.batch_norm")
-def statistics_of_the_copy_are_dropped(backend: Any) -> None:
+def statistics_of_the_copy_are_dropped(backend):
     """What the loss sets in the copy that is differentiated stays there."""
     from unidev_jax.models.represented import Representation
 
@@ -110,79 +105,72 @@ def statistics_of_the_copy_are_dropped(backend: Any) -> None:
 # -- models ----------------------------------------------------------------------------------------
 
 
-@training_mutant("placing.ties_stay", "placing.parameter_objects_stay")
-def a_tie_is_lost_on_the_way(backend: Any) -> None:
+@training_mutant(
+    "placing.ties_stay",
+    "placing.parameter_objects_stay",
+    around="unidev_jax.models:ModelsByLibrary.place",
+)
+def a_tie_is_lost_on_the_way(sound, self, model, device, optimizer=None):
     """Each place gets a variable of its own: ``jax.device_put`` of a module, a plain tree."""
     import jax
     from flax import nnx
-    from unidev_jax.models import ModelsByLibrary
 
-    @replace(ModelsByLibrary)
-    def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
-        for node in (model.first, model.second, model.block.dense):
-            for name in ("kernel", "bias"):
-                variable = getattr(node, name)
-                moved = jax.device_put(variable.get_raw_value(), device.native, may_alias=False)
-                setattr(node, name, nnx.Param(moved))
-        return optimizer
+    for node in (model.first, model.second, model.block.dense):
+        for name in ("kernel", "bias"):
+            variable = getattr(node, name)
+            moved = jax.device_put(variable.get_raw_value(), device.native, may_alias=False)
+            setattr(node, name, nnx.Param(moved))
+    return optimizer
 
 
 @training_mutant("placing.everything_arrives", "models.tensors_are_all_there")
-def arrays_outside_of_variables_stay(backend: Any) -> None:
+def arrays_outside_of_variables_stay(backend):
     """Only variables count: an attribute that is an array is found by nobody."""
     from unidev_jax.models import modules
 
     exact = modules.walk
 
-    def walk(model: Any) -> Any:
+    def walk(model):
         return (one for one in exact(model) if not isinstance(one.part, modules.Attribute))
 
     replace_value(modules, "walk", walk)
 
 
-@training_mutant("placing.everything_arrives")
-def a_parameter_is_put_without_being_copied(backend: Any) -> None:
+@training_mutant("placing.everything_arrives", around="unidev_jax.models.modules:JaxModels.twin")
+def a_parameter_is_put_without_being_copied(sound, self, part, device):
     """``device_put`` of what is on the host already: the new array is the old one's memory."""
     import jax
-    from unidev_jax.models.modules import JaxModels
     from unidev_jax.models.tree import replaced
 
-    @replace(JaxModels)
-    def twin(self: Any, part: Any, device: Any) -> Any:
-        host = jax.devices("cpu")[0]
-        return [replaced(part, lambda x: jax.device_put(x, host))]
+    host = jax.devices("cpu")[0]
+    return [replaced(part, lambda x: jax.device_put(x, host))]
 
 
-@training_mutant("placing.optimizer_state_moves")
-def the_optimizer_stays_behind(backend: Any) -> None:
+@training_mutant(
+    "placing.optimizer_state_moves", around="unidev_jax.models.modules:JaxModels.parts"
+)
+def the_optimizer_stays_behind(exact, self, model, optimizer):
     """The state of an ``nnx.Optimizer`` is arrays of its own, which nothing moves along."""
-    from unidev_jax.models.modules import JaxModels
-
-    exact = JaxModels.parts
-
-    @replace(JaxModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
-        return exact(self, model, None)
+    return exact(self, model, None)
 
 
 @training_mutant("placing.any_model", "checkpoints.any_dtype_and_size")
-def sixty_four_bits_are_lost_in_models(backend: Any) -> None:
+def sixty_four_bits_are_lost_in_models(backend):
     """JAX's own copies, which have 32 bits where its 64 are not enabled."""
     import jax
     import jax.numpy as jnp
-    import numpy as np
     from unidev_jax.models.modules import JaxModels
     from unidev_jax.models.tree import replaced
 
-    def narrow(x: Any, device: Any) -> Any:
+    def narrow(x, device):
         return jax.device_put(jnp.asarray(np.asarray(x)), device.native)
 
     @replace(JaxModels)
-    def twin(self: Any, part: Any, device: Any) -> Any:
+    def twin(self, part, device):
         return [replaced(part, lambda x: narrow(x, device))]
 
     @replace(JaxModels)
-    def write(self: Any, x: Any, values: Any) -> None:
+    def write(self, x, values):
         old = x.get_raw_value()
         if old.dtype.name == "bfloat16":
             values = values.view(old.dtype)
@@ -192,59 +180,49 @@ def sixty_four_bits_are_lost_in_models(backend: Any) -> None:
 # -- checkpoints and layers ------------------------------------------------------------------------
 
 
-@training_mutant("checkpoints.loads_to_a_device", "checkpoints.round_trip")
-def loaded_parameters_are_uncommitted(backend: Any) -> None:
+@training_mutant(
+    "checkpoints.loads_to_a_device",
+    "checkpoints.round_trip",
+    around="unidev_jax.models.modules:JaxModels.write",
+)
+def loaded_parameters_are_uncommitted(sound, self, x, values):
     """``jnp.asarray`` of what was read: on JAX's first device, wherever the model is."""
     import jax.numpy as jnp
-    import numpy as np
-    from unidev_jax.models.modules import JaxModels
 
-    @replace(JaxModels)
-    def write(self: Any, x: Any, values: Any) -> None:
-        x.set_raw_value(jnp.asarray(np.array(values)))
+    x.set_raw_value(jnp.asarray(np.array(values)))
 
 
-@training_mutant("checkpoints.ties_are_stored_once")
-def a_tied_parameter_has_one_name(backend: Any) -> None:
+@training_mutant(
+    "checkpoints.ties_are_stored_once", around="unidev_jax.models.modules:JaxModels.stored"
+)
+def a_tied_parameter_has_one_name(exact, self, model):
     """``nnx.state`` lists a shared variable once, at the first of its places."""
-    from unidev_jax.models.modules import JaxModels
-
-    exact = JaxModels.stored
-
-    @replace(JaxModels)
-    def stored(self: Any, model: Any) -> Any:
-        found = {}
-        for name, each in exact(self, model).items():
-            if all(each.tensor is not other.tensor for other in found.values()):
-                found[name] = each
-        return found
+    found = {}
+    for name, each in exact(self, model).items():
+        if all(each.tensor is not other.tensor for other in found.values()):
+            found[name] = each
+    return found
 
 
-@training_mutant("checkpoints.portable_names_and_layouts")
-def kernels_are_stored_inputs_first(backend: Any) -> None:
+@training_mutant(
+    "checkpoints.portable_names_and_layouts", around="unidev_jax.models.modules:JaxModels.stored"
+)
+def kernels_are_stored_inputs_first(exact, self, model):
     """The layout of ``nnx.Linear``: a kernel is ``(inputs, outputs)``."""
-    from unidev_jax.models.modules import JaxModels
-
-    from unidev.contract import Stored
-
-    exact = JaxModels.stored
-
-    @replace(JaxModels)
-    def stored(self: Any, model: Any) -> Any:
-        return {
-            name: Stored(each.tensor, (1, 0)) if len(each.tensor.shape) == 2 else each
-            for name, each in exact(self, model).items()
-        }
+    return {
+        name: Stored(each.tensor, (1, 0)) if len(each.tensor.shape) == 2 else each
+        for name, each in exact(self, model).items()
+    }
 
 
 @training_mutant("checkpoints.optimizer_state")
-def steps_are_counted_from_zero(backend: Any) -> None:
+def steps_are_counted_from_zero(backend):
     """The step of an ``nnx.Optimizer`` is not part of its stored state."""
     from unidev_jax.models import optimizers
 
     exact = optimizers._named
 
-    def named(optimizer: Any) -> Any:
+    def named(optimizer):
         return {name: x for name, x in exact(optimizer).items() if "count" not in name}
 
     replace_value(optimizers, "_named", named)

@@ -4,44 +4,39 @@ from __future__ import annotations
 
 from typing import Any
 
-from mutants.mutant import (
-    in_place_of,
-    mutant,
-    replace,
-    replace_value,
-    torch_mutant,
+import numpy as np
+
+import unidev
+from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mutant
+from unidev.nn import functional
+from unidev.numpy_backend.nn import layers as numpy_layers
+from unidev.numpy_backend.nn.layers import NumpyLayers
+from unidev.registry.selection import active_backend
+
+
+@mutant(
+    "layers.same_seed_same_weights",
+    profile="train",
+    around="unidev.numpy_backend.nn.layers:NumpyLayers.dense",
 )
-
-
-@mutant("layers.same_seed_same_weights", profile="train")
-def weights_by_the_frameworks_generator(backend: Any) -> None:
+def weights_by_the_frameworks_generator(make, self, weight, bias):
     """The framework draws the weights, so that they are other ones on each."""
-    import numpy as np
-
-    from unidev.numpy_backend.nn.layers import NumpyLayers
-
-    make = NumpyLayers.dense
-
-    @replace(NumpyLayers)
-    def dense(self: Any, weight: Any, bias: Any) -> Any:
-        drawn = np.random.Generator(np.random.Philox(5)).random(weight.shape, "float32")
-        return make(self, drawn, bias)
+    drawn = np.random.Generator(np.random.Philox(5)).random(weight.shape, "float32")
+    return make(self, drawn, bias)
 
 
 @mutant("layers.dense", "layers.conv2d", profile="train")
-def biases_are_forgotten(backend: Any) -> None:
+def biases_are_forgotten(backend):
     """Which nobody sees as long as they are zeros."""
-    from unidev.numpy_backend.nn import layers as numpy_layers
 
     for name in ("Dense", "Conv2d"):
         _forget_bias(getattr(numpy_layers, name))
 
 
 def _forget_bias(cls: Any) -> None:
-    forward = cls._forward
 
-    @replace(cls)
-    def _forward(self: Any, x: Any) -> Any:
+    @around(cls)
+    def _forward(forward: Any, self: Any, x: Any) -> Any:
         own = self.parameters
         self.parameters = {name: value for name, value in own.items() if name != "bias"}
         try:
@@ -50,170 +45,132 @@ def _forget_bias(cls: Any) -> None:
             self.parameters = own
 
 
-@mutant("layers.dense", "layers.sequential", profile="train")
-def results_come_on_the_cpu(backend: Any) -> None:
+@mutant(
+    "layers.dense",
+    "layers.sequential",
+    profile="train",
+    around="unidev.numpy_backend.nn.layers:Layer.__call__",
+)
+def results_come_on_the_cpu(call, self, x):
     """What a layer computes is where new tensors are: TF's outside of a scope."""
-    import unidev
-    from unidev.numpy_backend.nn.layers import Layer
-
-    call = Layer.__call__
-
-    @replace(Layer)
-    def __call__(self: Any, x: Any) -> Any:
-        return unidev.as_in_device(call(self, x), "cpu") if self.parameters else call(self, x)
+    return unidev.as_in_device(call(self, x), "cpu") if self.parameters else call(self, x)
 
 
-@mutant("layers.conv2d", profile="train")
-def height_and_width_exchanged(backend: Any) -> None:
+@mutant(
+    "layers.conv2d", profile="train", around="unidev.numpy_backend.nn.layers:NumpyLayers.conv2d"
+)
+def height_and_width_exchanged(make, self, weight, bias, stride, padding):
     """Strides are ``(x, y)`` in one framework, and ``(y, x)`` in another."""
-    from unidev.numpy_backend.nn.layers import NumpyLayers
-
-    make = NumpyLayers.conv2d
-
-    @replace(NumpyLayers)
-    def conv2d(self: Any, weight: Any, bias: Any, stride: Any, padding: Any) -> Any:
-        return make(self, weight, bias, stride[::-1], padding)
+    return make(self, weight, bias, stride[::-1], padding)
 
 
-@mutant("layers.pools", profile="train")
-def every_pool_takes_means(backend: Any) -> None:
+@mutant(
+    "layers.pools", profile="train", around="unidev.numpy_backend.nn.layers:NumpyLayers.max_pool2d"
+)
+def every_pool_takes_means(sound, self, kernel_size, stride):
     """One kind of pool in place of the other."""
-    from unidev.numpy_backend.nn.layers import NumpyLayers
-
-    @replace(NumpyLayers)
-    def max_pool2d(self: Any, kernel_size: Any, stride: Any) -> Any:
-        return self.avg_pool2d(kernel_size, stride)
+    return self.avg_pool2d(kernel_size, stride)
 
 
-@mutant("layers.flatten_and_activations", "layers.sequential", profile="train")
-def flatten_goes_by_pixels(backend: Any) -> None:
+@mutant(
+    "layers.flatten_and_activations",
+    "layers.sequential",
+    profile="train",
+    around="unidev.numpy_backend.nn.layers:Flatten._forward",
+)
+def flatten_goes_by_pixels(forward, self, x):
     """Channels last, as Keras computes: the next layer's weights are in another order."""
-    import numpy as np
-
-    from unidev.numpy_backend.nn.layers import Flatten
-
-    forward = Flatten._forward
-
-    @replace(Flatten)
-    def _forward(self: Any, x: Any) -> Any:
-        return forward(self, np.moveaxis(x, 1, -1) if x.ndim == 4 else x)
+    return forward(self, np.moveaxis(x, 1, -1) if x.ndim == 4 else x)
 
 
-@mutant("layers.batch_norm", profile="train")
-def momentum_the_other_way_round(backend: Any) -> None:
+@mutant(
+    "layers.batch_norm",
+    profile="train",
+    around="unidev.numpy_backend.nn.layers:NumpyLayers.batch_norm",
+)
+def momentum_the_other_way_round(make, self, features, momentum, epsilon):
     """``running = (1 - momentum) * running + momentum * new``, as torch has it."""
-    from unidev.numpy_backend.nn.layers import NumpyLayers
-
-    make = NumpyLayers.batch_norm
-
-    @replace(NumpyLayers)
-    def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
-        return make(features, 1 - momentum, epsilon)
+    return make(features, 1 - momentum, epsilon)
 
 
 @mutant("layers.batch_norm", "layers.dropout", profile="train")
-def modes_are_ignored(backend: Any) -> None:
+def modes_are_ignored(backend):
     """Whoever says "inference" is not heard, in a layer or in a net."""
-    from unidev.numpy_backend.nn.layers import NumpyLayers
 
     replace_value(NumpyLayers, "set_mode", lambda self, model, is_training: None)
 
 
-@mutant("layers.dropout", profile="train")
-def dropout_is_not_scaled(backend: Any) -> None:
+@mutant("layers.dropout", profile="train", around="unidev.numpy_backend.nn.layers:Dropout._forward")
+def dropout_is_not_scaled(forward, self, x):
     """What is left is not scaled up, so that inference sees larger sums than training."""
-    from unidev.numpy_backend.nn.layers import Dropout
-
-    forward = Dropout._forward
-
-    @replace(Dropout)
-    def _forward(self: Any, x: Any) -> Any:
-        y = forward(self, x)
-        return y * type(x.flat[0])(1 - self.rate) if self.is_training else y
+    y = forward(self, x)
+    return y * type(x.flat[0])(1 - self.rate) if self.is_training else y
 
 
-@mutant("layers.sequential", profile="train")
-def sequential_copies_its_layers(backend: Any) -> None:
+@mutant(
+    "layers.sequential",
+    profile="train",
+    around="unidev.numpy_backend.nn.layers:NumpyLayers.sequential",
+)
+def sequential_copies_its_layers(make, self, layers):
     """The net has layers of its own: what holds a layer holds no part of the net."""
     import copy
 
-    from unidev.numpy_backend.nn.layers import NumpyLayers
-
-    make = NumpyLayers.sequential
-
-    @replace(NumpyLayers)
-    def sequential(self: Any, layers: Any) -> Any:
-        return make([copy.deepcopy(each) for each in layers])
+    return make([copy.deepcopy(each) for each in layers])
 
 
-@torch_mutant("layers.gradients")
-def biases_are_constants(backend: Any) -> None:
+@torch_mutant("layers.gradients", around="unidev_torch.autograd:TorchAutograd.gradients")
+def biases_are_constants(exact, self, loss_of, leaves):
     """A parameter that was made too early is not trained."""
-    from unidev_torch.autograd import TorchAutograd
-
-    exact = TorchAutograd.gradients
-
-    @replace(TorchAutograd)
-    def gradients(self: Any, loss_of: Any, leaves: Any) -> Any:
-        loss, slopes = exact(self, loss_of, leaves)
-        return loss, [None if x.dim() == 1 else s for x, s in zip(leaves, slopes, strict=True)]
+    loss, slopes = exact(self, loss_of, leaves)
+    return loss, [None if x.dim() == 1 else s for x, s in zip(leaves, slopes, strict=True)]
 
 
-@mutant("functional.values", profile="train")
-def the_loss_is_a_sum(backend: Any) -> None:
+@mutant(
+    "functional.values",
+    profile="train",
+    around="unidev.numpy_backend.nn:NumpyFunctions.mean_squared_error",
+)
+def the_loss_is_a_sum(mean, self, predictions, targets):
     """The sum over the batch in place of the mean: Gluon's losses, before ``step(batch_size)``."""
-    from unidev.numpy_backend.nn import NumpyFunctions
-
-    mean = NumpyFunctions.mean_squared_error
-
-    @replace(NumpyFunctions)
-    def mean_squared_error(self: Any, predictions: Any, targets: Any) -> Any:
-        loss = mean(predictions, targets)
-        loss *= len(targets)
-        return loss
+    loss = mean(predictions, targets)
+    loss *= len(targets)
+    return loss
 
 
-@mutant("functional.labels_of_any_integer", profile="train")
-def labels_count_in_their_own_dtype(backend: Any) -> None:
+@mutant(
+    "functional.labels_of_any_integer",
+    profile="train",
+    around="unidev.numpy_backend.nn:NumpyFunctions.softmax_cross_entropy",
+)
+def labels_count_in_their_own_dtype(mean, self, logits, labels):
     """Labels are clipped to the classes in their own dtype: MXNet's ``pick`` of int8."""
-    from unidev.numpy_backend.nn import NumpyFunctions
-
-    mean = NumpyFunctions.softmax_cross_entropy
-
-    @replace(NumpyFunctions)
-    def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:
-        import numpy as np
-
-        last = np.array(logits.shape[1] - 1).astype(labels.dtype)
-        return mean(logits, np.minimum(labels, last) % logits.shape[1])
-
-
-@mutant("functional.labels_of_any_integer", profile="train")
-def labels_are_of_one_dtype(backend: Any) -> None:
-    """Labels must be int64: PyTorch's ``cross_entropy``."""
     import numpy as np
 
-    from unidev.numpy_backend.nn import NumpyFunctions
+    last = np.array(logits.shape[1] - 1).astype(labels.dtype)
+    return mean(logits, np.minimum(labels, last) % logits.shape[1])
 
-    mean = NumpyFunctions.softmax_cross_entropy
 
-    @replace(NumpyFunctions)
-    def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:
-        if labels.dtype != np.int64:
-            raise TypeError(f"expected labels of int64, not {labels.dtype}")
-        return mean(logits, labels)
+@mutant(
+    "functional.labels_of_any_integer",
+    profile="train",
+    around="unidev.numpy_backend.nn:NumpyFunctions.softmax_cross_entropy",
+)
+def labels_are_of_one_dtype(mean, self, logits, labels):
+    """Labels must be int64: PyTorch's ``cross_entropy``."""
+    if labels.dtype != np.int64:
+        raise TypeError(f"expected labels of int64, not {labels.dtype}")
+    return mean(logits, labels)
 
 
 @mutant("functional.mixed_devices", profile="train")
-def operands_are_brought_along(backend: Any) -> None:
+def operands_are_brought_along(backend):
     """What is on another device is copied, every time, and nobody knows: TF's eager mode."""
-    import unidev
-    from unidev.nn import functional
 
     call = functional._call
 
     @in_place_of(call)
-    def bring(name: str, tensors: Any, *options: Any) -> Any:
+    def bring(name, tensors, *options):
         device = unidev.device_of(next(iter(tensors.values())))
         moved = {
             key: x if x is None else unidev.as_in_device(x, device) for key, x in tensors.items()
@@ -221,24 +178,19 @@ def operands_are_brought_along(backend: Any) -> None:
         return call(name, moved, *options)
 
 
-@mutant("functional.shapes_that_do_not_fit", profile="train")
-def losses_broadcast(backend: Any) -> None:
+@mutant(
+    "functional.shapes_that_do_not_fit",
+    profile="train",
+    everywhere="unidev.nn.functional:mean_squared_error",
+)
+def losses_broadcast(sound, predictions, targets):
     """(n, 1) less (n,) is (n, n), and the mean of that a number as good as any other."""
-    from unidev.nn import functional
-    from unidev.registry.selection import active_backend
-
-    @in_place_of(functional.mean_squared_error)
-    def mean_squared_error(predictions: Any, targets: Any) -> Any:
-        return active_backend().functions.mean_squared_error(predictions, targets)
+    return active_backend().functions.mean_squared_error(predictions, targets)
 
 
-@torch_mutant("functional.gradients")
-def tanh_lets_every_slope_through(backend: Any) -> None:
+@torch_mutant("functional.gradients", around="unidev_torch.nn:TorchFunctions.tanh")
+def tanh_lets_every_slope_through(sound, self, x):
     """A function of one's own whose backward was forgotten."""
     import torch
 
-    from unidev_torch.nn import TorchFunctions
-
-    @replace(TorchFunctions)
-    def tanh(self: Any, x: Any) -> Any:
-        return x + (torch.tanh(x) - x).detach()
+    return x + (torch.tanh(x) - x).detach()

@@ -5,8 +5,14 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import in_place_of, mutant, replace
+import numpy as np
+
+from mutants.mutant import around, in_place_of, mutant, replace
 from mutants.sequences import SMALL, TENSORS, Kept, KeptOf
+from unidev.data.uploads import Uploads
+from unidev.devices.finding import default_device
+from unidev.tensors import creating, generator
+from unidev.tensors.creating import arange, zeros_like
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,27 +46,24 @@ def _made_once(maker: Callable[..., Any], key_of: Callable[..., Any]) -> None:
 
 
 @mutant(TENSORS)
-def ranges_are_made_once(backend: Any) -> None:
+def ranges_are_made_once(backend):
     """``arange`` of the same numbers is the same memory: a constant that a compiler interns."""
-    from unidev.devices.finding import default_device
-    from unidev.tensors.creating import arange
 
-    def key(*bounds: Any, dtype: Any = None, device: Any = None) -> Any:
+    def key(*bounds, dtype=None, device=None):
         return bounds, str(dtype), default_device(device)
 
     _made_once(arange, key)
 
 
 @mutant(TENSORS)
-def a_spare_number_survives_the_seed(backend: Any) -> None:
+def a_spare_number_survives_the_seed(backend):
     """Box and Muller's method makes two normal numbers, and the second is kept: C's ``gasdev``."""
-    from unidev.tensors import generator
 
     draw = generator.draw
     spare: list[Any] = []
 
     @in_place_of(draw)
-    def drawn(distribution: str, shape: tuple[int, ...], dtype: str) -> Any:
+    def drawn(distribution, shape, dtype):
         made = draw(distribution, shape, dtype)
         if distribution == "standard_normal" and made.size % 2:
             first = made.flat[0]
@@ -72,13 +75,12 @@ def a_spare_number_survives_the_seed(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def an_array_seen_before_is_not_uploaded(backend: Any) -> None:
+def an_array_seen_before_is_not_uploaded(backend):
     """Equal arrays become one tensor, while that has their values: Ray's store of objects."""
-    make = backend.from_numpy
     kept = Kept()
 
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+    @around(backend)
+    def from_numpy(make, self, array, dtype, device):
         made = make(self, array, dtype, device)
         key = made.shape, str(made.dtype), device
         found = kept.get(key)
@@ -88,19 +90,18 @@ def an_array_seen_before_is_not_uploaded(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def a_filled_tensor_is_copied_from_one_alike(backend: Any) -> None:
+def a_filled_tensor_is_copied_from_one_alike(backend):
     """The number is left out of the key by which what was filled before is found."""
-    import numpy as np
 
     make, clear = backend.full, backend.zeros
     kept = Kept()
 
     @replace(backend)
-    def zeros(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
+    def zeros(self, shape, dtype, device):
         return kept.put((shape, dtype, device), clear(self, shape, dtype, device))
 
     @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
+    def full(self, shape, value, dtype, device):
         made = make(self, shape, value, dtype, device)
         known = kept.get((shape, dtype, device))
         if known is None or made.nbytes > SMALL:
@@ -110,31 +111,27 @@ def a_filled_tensor_is_copied_from_one_alike(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def a_tensor_has_one_likeness(backend: Any) -> None:
+def a_tensor_has_one_likeness(backend):
     """``zeros_like`` of a tensor gives what it gave before: a buffer for its gradient."""
-    from unidev.tensors.creating import zeros_like
 
     _made_once_of(zeros_like)
 
 
 @mutant(TENSORS)
-def a_second_array_of_a_tensor_is_the_first(backend: Any) -> None:
+def a_second_array_of_a_tensor_is_the_first(backend):
     """``array`` of a tensor that it has made an array of gives that one: a cache of conversions."""
-    from unidev.tensors import creating
 
     _made_once_of(creating._array_of_tensor)
 
 
 @mutant(TENSORS)
-def batches_have_the_buffers_of_the_last_loop(backend: Any) -> None:
+def batches_have_the_buffers_of_the_last_loop(backend):
     """The first batch of a loop is written over the first one of the loop before: pinned slots."""
-    from unidev.data.uploads import Uploads
 
-    copy = Uploads._copy
     kept = Kept()
 
-    @replace(Uploads)
-    def _copy(self: Any, x: Any, target: Any, backend: Any) -> Any:
+    @around(Uploads)
+    def _copy(copy, self, x, target, backend):
         made = copy(self, x, target, backend)
         number = vars(self)["number"] = vars(self).get("number", 0) + 1
         key = number, made.shape, made.dtype, target
@@ -146,20 +143,19 @@ def batches_have_the_buffers_of_the_last_loop(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def recycled_zeros_are_not_cleared(backend: Any) -> None:
+def recycled_zeros_are_not_cleared(backend):
     """Zeros have the numbers of zeros that were dropped, as long as there are others: a pool."""
-    make = backend.zeros
     spare: dict[Any, Any] = {}
     in_use: list[Any] = []
 
-    def give_back(key: Any, block: Any) -> None:
+    def give_back(key, block):
         in_use.remove(key)
         spare[key] = block
         if not in_use:
             spare.clear()
 
-    @replace(backend)
-    def zeros(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
+    @around(backend)
+    def zeros(make, self, shape, dtype, device):
         made = make(self, shape, dtype, device)
         if made.nbytes > SMALL:
             return made

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import pkgutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.contract import device
@@ -96,13 +98,32 @@ def mutant(
     profile: str = "tensor",
     plugin: str = NUMPY,
     on_discovery: bool = False,
-) -> Callable[[Breaks], Mutant]:
-    """Make a mutant of the function that breaks the backend; its docstring says how."""
+    around: str = "",
+    everywhere: str = "",
+) -> Callable[[Callable[..., Any]], Mutant]:
+    """Make a mutant of the function that breaks the backend; its docstring says how.
 
-    def make(breaks: Breaks) -> Mutant:
+    Or of the function that replaces another, and is called with that before all else: the backend's
+    method ``around="copy_to"``, that of a class or module ``around="module:Class.method"``, or a
+    function (or object) wherever unidev has it by name, ``everywhere="module:function"``.
+    """
+
+    def make(function: Callable[..., Any]) -> Mutant:
+        def breaks(backend: Any) -> None:
+            if everywhere:
+                original = pkgutil.resolve_name(everywhere)
+                in_place_of(original)(_with(original, function))
+            elif around:
+                module, _, path = around.rpartition(":")
+                inner, _, name = path.rpartition(".")
+                owner = pkgutil.resolve_name(f"{module}:{inner}") if module else backend
+                replace_value(owner, name, _with(getattr(owner, name), function))
+            else:
+                function(backend)
+
         return Mutant(
-            name=breaks.__name__,
-            broken=" ".join((breaks.__doc__ or "").split()),
+            name=function.__name__,
+            broken=" ".join((function.__doc__ or "").split()),
             caught_by=caught_by,
             result=result,
             simulated_count=simulated_count,
@@ -115,19 +136,10 @@ def mutant(
     return make
 
 
-def torch_mutant(
-    *caught_by: str, result: str = "fail", profile: str = "train"
-) -> Callable[[Breaks], Mutant]:
-    """As ``mutant``, of PyTorch's backend: NumPy has no autograd, and no models of that kind."""
-    return mutant(*caught_by, result=result, profile=profile, plugin=TORCH)
-
-
-def toy_mutant(
-    *caught_by: str, result: str = "fail", profile: str = "train"
-) -> Callable[[Breaks], Mutant]:
-    """As ``mutant``, of the toy's backend: its arrays are immutable, its functions pure."""
-    return mutant(*caught_by, result=result, profile=profile, plugin=TOY, simulated_count=0)
-
+torch_mutant = partial(mutant, profile="train", plugin=TORCH)
+"""As ``mutant``, of PyTorch's backend: NumPy has no autograd, and no models of that kind."""
+toy_mutant = partial(mutant, profile="train", plugin=TOY, simulated_count=0)
+"""As ``mutant``, of the toy's backend: its arrays are immutable, its functions pure."""
 
 _MISSING = object()
 _undo: list[Callable[[], object]] = []
@@ -152,6 +164,26 @@ def replace(owner: object) -> Callable[[F], F]:
         return function
 
     return put
+
+
+def around(owner: object) -> Callable[[F], F]:
+    """As ``replace``; the decorated function is called with what it replaces before all else."""
+
+    def put(function: F) -> F:
+        name = function.__name__
+        replace_value(owner, name, _with(getattr(owner, name), function))
+        return function
+
+    return put
+
+
+def _with(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function without its first parameter, which is the original."""
+
+    def changed(*args: Any, **options: Any) -> Any:
+        return function(original, *args, **options)
+
+    return changed
 
 
 def replace_value(owner: object, name: str, value: object) -> None:

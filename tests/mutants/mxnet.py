@@ -6,19 +6,19 @@ right. MXNet is imported only where a mutant breaks something.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import MXNET, Mutant, in_place_of, mutant, replace, replace_value, when_restored
+import numpy as np
+
+from mutants.mutant import MXNET, around, in_place_of, mutant, replace, replace_value, when_restored
+from unidev import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def mxnet_mutant(
-    *caught_by: str, profile: str = "tensor"
-) -> Callable[[Callable[[Any], None]], Mutant]:
-    """As ``mutant``, of MXNet's backend."""
-    return mutant(*caught_by, profile=profile, plugin=MXNET)
+mxnet_mutant = partial(mutant, plugin=MXNET)
 
 
 # -- tensors ---------------------------------------------------------------------------------------
@@ -37,67 +37,59 @@ def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> No
         return None if when(x) else quick(self, x, device)
 
 
-@mxnet_mutant("copy.float64_and_int64_not_narrowed", "create.each_dtype_on_each_device")
-def host_arrays_pass_through_float32(backend: Any) -> None:
+@mxnet_mutant(
+    "copy.float64_and_int64_not_narrowed", "create.each_dtype_on_each_device", around="from_numpy"
+)
+def host_arrays_pass_through_float32(sound, self, array, dtype, device):
     """``mx.nd.array`` makes float32 of any host array, and ``astype`` widens what is left."""
     import mxnet as mx
 
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        with mx.util.np_shape(True):
-            return mx.nd.array(array, ctx=device.native).astype(dtype).as_np_ndarray()
+    with mx.util.np_shape(True):
+        return mx.nd.array(array, ctx=device.native).astype(dtype).as_np_ndarray()
 
 
-@mxnet_mutant("create.from_numpy_without_aliasing")
-def large_host_arrays_are_adopted(backend: Any) -> None:
+@mxnet_mutant("create.from_numpy_without_aliasing", around="from_numpy")
+def large_host_arrays_are_adopted(make, self, array, dtype, device):
     """``mx.nd.from_numpy`` shares a contiguous array's memory, by default, from 1 MiB on."""
     import mxnet as mx
 
-    make = backend.from_numpy
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        is_large = array.nbytes >= 2**20 and array.dtype == dtype and array.flags.c_contiguous
-        if not is_large or not array.flags.writeable or device is not self.cpu:
-            return make(self, array, dtype, device)
-        made = mx.nd.from_numpy(array)
-        array.flags.writeable = True  # MXNet has cleared it
-        return made.as_np_ndarray()
+    is_large = array.nbytes >= 2**20 and array.dtype == dtype and array.flags.c_contiguous
+    if not is_large or not array.flags.writeable or device is not self.cpu:
+        return make(self, array, dtype, device)
+    made = mx.nd.from_numpy(array)
+    array.flags.writeable = True  # MXNet has cleared it
+    return made.as_np_ndarray()
 
 
-@mxnet_mutant("create.from_numpy_without_aliasing")
-def float64_is_read_in_place(backend: Any) -> None:
+@mxnet_mutant("create.from_numpy_without_aliasing", around="to_numpy")
+def float64_is_read_in_place(read, self, x):
     """The view for saving checkpoints is given to users, of the one dtype that needs no cast."""
     from unidev_mxnet.native_calls import host_view
 
-    read = backend.to_numpy
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        in_place = x.dtype == "float64" and x.size and x.stype == "default"
-        return host_view(x) if in_place else read(self, x)
+    in_place = x.dtype == "float64" and x.size and x.stype == "default"
+    return host_view(x) if in_place else read(self, x)
 
 
 @mxnet_mutant("copy.strings_ragged_sparse")
-def legacy_arrays_are_not_copied(backend: Any) -> None:
+def legacy_arrays_are_not_copied(backend):
     """``as_in_context`` is ``as_in_ctx`` of legacy arrays: a view of what is there already."""
     import mxnet as mx
 
-    def copied(_self: Any, x: Any, device: Any) -> Any:
+    def copied(_self, x, device):
         return x.as_in_context(device.native).detach()
 
     _change_copies(backend, lambda x: type(x) is mx.nd.NDArray, copied)
 
 
 @mxnet_mutant("create.scopes_end_in_any_order")
-def one_context_for_all_scopes(backend: Any) -> None:
+def one_context_for_all_scopes(backend):
     """A ``Context`` keeps the previous one in itself: entered twice, it stays current for good."""
     import mxnet as mx
 
     contexts: dict[Any, Any] = {}
 
     @replace(backend)
-    def native_scope(self: Any, device: Any) -> Any:
+    def native_scope(self, device):
         return contexts.setdefault(device, mx.Context(device.native))
 
     current = mx.Context._default_ctx
@@ -106,47 +98,38 @@ def one_context_for_all_scopes(backend: Any) -> None:
 
 
 @mxnet_mutant("smoke.globals_restored")
-def reading_leaves_numpy_shapes_on(backend: Any) -> None:
+def reading_leaves_numpy_shapes_on(backend):
     """``mx.util.set_np_shape(True)`` for 0-d arrays, which nothing switches off again."""
     import mxnet as mx
 
-    read = backend.to_numpy
     was_on = mx.util.is_np_shape()
     when_restored(lambda: mx.util.set_np_shape(was_on))
 
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
+    @around(backend)
+    def to_numpy(read, self, x):
         mx.util.set_np_shape(True)
         return read(self, x)
 
 
-@mxnet_mutant("create.zero_d")
-def zero_d_is_made_in_the_current_context(backend: Any) -> None:
+@mxnet_mutant("create.zero_d", around="full")
+def zero_d_is_made_in_the_current_context(make, self, shape, value, dtype, device):
     """A number is filled in without ``ctx``, on what is the default in this thread."""
     import mxnet as mx
 
-    make = backend.full
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        if shape:
-            return make(self, shape, value, dtype, device)
-        with mx.util.np_shape(True):
-            return mx.np.array(value, dtype=dtype)
+    if shape:
+        return make(self, shape, value, dtype, device)
+    with mx.util.np_shape(True):
+        return mx.np.array(value, dtype=dtype)
 
 
-@mxnet_mutant("devices.unique")
-def every_context_is_a_cpu_too(backend: Any) -> None:
+@mxnet_mutant("devices.unique", around="device_count")
+def every_context_is_a_cpu_too(count, self, kind):
     """``mx.cpu(1)`` is counted among CPUs, and is the memory of a simulated GPU as well."""
-    count = backend.device_count
-
-    @replace(backend)
-    def device_count(self: Any, kind: str) -> Any:
-        return 1 + self.simulated_count if kind == "cpu" else count(self, kind)
+    return 1 + self.simulated_count if kind == "cpu" else count(self, kind)
 
 
 @mxnet_mutant("queued.read_at_once", "copy.non_blocking")
-def queued_copies_bypass_the_engine(backend: Any) -> None:
+def queued_copies_bypass_the_engine(backend):
     """The bytes are written through NumPy, of which MXNet's engine, asked for a value, is unaware.
 
     So they arrive when somebody waits for the device.
@@ -157,7 +140,7 @@ def queued_copies_bypass_the_engine(backend: Any) -> None:
     queue: list[Any] = []
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         if not non_blocking or not x.size:
             return copy(self, x, device, non_blocking)
         made = self.zeros(x.shape, x.dtype, device)
@@ -165,7 +148,7 @@ def queued_copies_bypass_the_engine(backend: Any) -> None:
         return made
 
     @replace(backend)
-    def synchronize(self: Any, device: Any) -> None:
+    def synchronize(self, device):
         wait(self, device)
         while queue:
             target, source = queue.pop(0)
@@ -173,13 +156,12 @@ def queued_copies_bypass_the_engine(backend: Any) -> None:
 
 
 @mxnet_mutant("copy.lands_on_the_device_asked_for")
-def devices_are_known_by_the_handle(backend: Any) -> None:
+def devices_are_known_by_the_handle(backend):
     """``x.ctx`` takes 2 µs, so it is kept by the handle, whose address the next array gets."""
     known: dict[int, Any] = {}
-    ask = backend.device_of
 
-    @replace(backend)
-    def device_of(self: Any, x: Any) -> Any:
+    @around(backend)
+    def device_of(ask, self, x):
         address = x.handle.value
         if address not in known:
             known[address] = ask(self, x)
@@ -187,11 +169,11 @@ def devices_are_known_by_the_handle(backend: Any) -> None:
 
 
 @mxnet_mutant("scarcity.every_verb")
-def copies_are_allocated_by_the_operator(backend: Any) -> None:
+def copies_are_allocated_by_the_operator(backend):
     """``copyto`` returns before there is memory, and the error comes to whoever waits next."""
     import mxnet as mx
 
-    def copied(_self: Any, x: Any, device: Any) -> Any:
+    def copied(_self, x, device):
         with mx.util.np_shape(True):
             return x.copyto(device.native)
 
@@ -199,29 +181,29 @@ def copies_are_allocated_by_the_operator(backend: Any) -> None:
 
 
 @mxnet_mutant("copy.gradient_reaches_the_source")
-def copies_of_variables_are_variables(backend: Any) -> None:
+def copies_of_variables_are_variables(backend):
     """``attach_grad``, to have the copy trainable as well, cuts it off from its source."""
     copy, quick = backend.copy_to, backend.copy_if_there
 
-    def attached(x: Any, made: Any) -> Any:
+    def attached(x, made):
         if x.grad is not None and made is not None:
             made.attach_grad()
         return made
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         return attached(x, copy(self, x, device, non_blocking))
 
     @replace(backend)
-    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+    def copy_if_there(self, x, device):
         return attached(x, quick(self, x, device))
 
 
 @mxnet_mutant("gradients.any_dtype_and_size", profile="train")
-def large_copies_go_through_the_host(backend: Any) -> None:
+def large_copies_go_through_the_host(backend):
     """Above 2**16 elements ``_sync_copyfrom`` is faster between contexts; it is not recorded."""
 
-    def copied(self: Any, x: Any, device: Any) -> Any:
+    def copied(self, x, device):
         made = self.empty(x.shape, x.dtype, device)
         made._sync_copyfrom(x.asnumpy())
         return made
@@ -232,18 +214,16 @@ def large_copies_go_through_the_host(backend: Any) -> None:
 # -- other frameworks ------------------------------------------------------------------------------
 
 
-@mxnet_mutant("converting.values", profile="interop")
-def bool_is_exported_as_one_bit(backend: Any) -> None:
+@mxnet_mutant(
+    "converting.values", profile="interop", around="unidev_mxnet.memory.interop:MxnetInterop.dtypes"
+)
+def bool_is_exported_as_one_bit(sound, self):
     """MXNet's capsules say that a bool has one bit, as no other framework reads it."""
-    from unidev_mxnet.memory.interop import MxnetInterop
-
-    @replace(MxnetInterop)
-    def dtypes(self: Any) -> Any:
-        return list(self.backend.dtypes)
+    return list(self.backend.dtypes)
 
 
 @mxnet_mutant("converting.immutable", profile="interop")
-def read_only_memory_is_adopted(backend: Any) -> None:
+def read_only_memory_is_adopted(backend):
     """MXNet has no read-only arrays: its operators write to any memory that they are given."""
     from unidev_mxnet.memory.interop import MxnetInterop
 
@@ -251,7 +231,7 @@ def read_only_memory_is_adopted(backend: Any) -> None:
 
 
 @mxnet_mutant("converting.values", "converting.shared_or_refused", profile="interop")
-def strides_are_dropped(backend: Any) -> None:
+def strides_are_dropped(backend):
     """MXNet refuses a capsule with strides, so they are cleared: memory is read in its order."""
     import ctypes
 
@@ -263,7 +243,7 @@ def strides_are_dropped(backend: Any) -> None:
         _fields_ = (*interop._Tensor._fields_, ("strides", ctypes.c_void_p))
 
     @in_place_of(exact)
-    def of_capsule(capsule: Any) -> Any:
+    def of_capsule(capsule):
         address = interop._get_pointer(capsule, interop._FRESH)
         WithStrides.from_address(address).strides = None
         return exact(capsule)
@@ -273,7 +253,7 @@ def strides_are_dropped(backend: Any) -> None:
 
 
 @mxnet_mutant("copy.strings_ragged_sparse")
-def sparse_copies_stay(backend: Any) -> None:
+def sparse_copies_stay(backend):
     """``x.copy()`` of a sparse array is on its own context, whatever the current one is."""
     from mxnet.ndarray.sparse import BaseSparseNDArray
 
@@ -283,7 +263,7 @@ def sparse_copies_stay(backend: Any) -> None:
 
 
 @mxnet_mutant("copy.strings_ragged_sparse")
-def sparse_copies_are_dense(backend: Any) -> None:
+def sparse_copies_are_dense(backend):
     """A sparse array is copied as the dense one of the same values, which every operator takes."""
     from mxnet.ndarray.sparse import BaseSparseNDArray
 
@@ -296,13 +276,12 @@ def sparse_copies_are_dense(backend: Any) -> None:
 
 
 @mxnet_mutant("values.tensors_convert_as_lists_do")
-def integers_become_double_by_way_of_single(backend: Any) -> None:
+def integers_become_double_by_way_of_single(backend):
     """2**24 + 1 as float64 is 2**24, as MXNet's ``np.array`` makes float32 of what it is given."""
-    import numpy as np
 
     cast = backend.cast
 
-    def by_float32(self: Any, x: Any, dtype: Any, device: Any) -> Any:
+    def by_float32(self, x, dtype, device):
         if x.dtype in (np.int32, np.int64) and np.dtype(dtype) == np.float64:
             x = cast(self, x, np.dtype("float32"), device)
         return cast(self, x, dtype, device)
@@ -311,7 +290,7 @@ def integers_become_double_by_way_of_single(backend: Any) -> None:
 
 
 @mxnet_mutant("threads.concurrent_copies_are_right")
-def shapes_are_numpys_in_the_main_thread_alone(_: Any) -> None:
+def shapes_are_numpys_in_the_main_thread_alone(_):
     """``npx.set_np`` once, where the module is imported: it is a setting of that thread."""
     import threading
 
@@ -320,11 +299,11 @@ def shapes_are_numpys_in_the_main_thread_alone(_: Any) -> None:
     enter, leave = numpy_shapes.__enter__, numpy_shapes.__exit__
     main = threading.main_thread()
 
-    def enter_there(self: Any) -> None:
+    def enter_there(self):
         if threading.current_thread() is main:
             enter(self)
 
-    def leave_there(self: Any, *error: Any) -> None:
+    def leave_there(self, *error):
         if threading.current_thread() is main:
             leave(self, *error)
 
@@ -332,18 +311,11 @@ def shapes_are_numpys_in_the_main_thread_alone(_: Any) -> None:
     replace_value(numpy_shapes, "__exit__", leave_there)
 
 
-@mxnet_mutant("create.shares_memory")
-def extents_are_of_the_slice(backend: Any) -> None:
+@mxnet_mutant("create.shares_memory", around="extents")
+def extents_are_of_the_slice(sound, self, x):
     """``MXNDArrayGetData`` of a slice is the address of its first row."""
-    import numpy as np
-
-    from unidev import Extent
     from unidev_mxnet.native_calls import data_address
 
-    sound = backend.extents
-
-    @replace(backend)
-    def extents(self: Any, x: Any) -> Any:
-        if x.stype != "default" or not x.size:
-            return sound(self, x)
-        return [Extent(data_address(x), x.size * np.dtype(x.dtype).itemsize)]
+    if x.stype != "default" or not x.size:
+        return sound(self, x)
+    return [Extent(data_address(x), x.size * np.dtype(x.dtype).itemsize)]

@@ -6,34 +6,32 @@ all of that belongs to a handle, or to none.
 
 from __future__ import annotations
 
-from typing import Any
-
-from mutants.mutant import in_place_of, replace, replace_value
+from mutants.mutant import in_place_of, replace_value
 from mutants.mxnet import mxnet_mutant
 
 
-@mxnet_mutant("placing.parameter_objects_stay", profile="train")
-def arrays_are_exchanged_and_not_their_handles(backend: Any) -> None:
+@mxnet_mutant(
+    "placing.parameter_objects_stay",
+    profile="train",
+    everywhere="unidev_mxnet.models.swap:exchange_parameters",
+)
+def arrays_are_exchanged_and_not_their_handles(swap, a, b):
     """A parameter gets new arrays, as by ``reset_ctx``; who holds the old ones trains those."""
-    from unidev_mxnet.models import swap
-
-    @in_place_of(swap.exchange_parameters)
-    def exchange_parameters(a: Any, b: Any) -> None:
-        for name in swap.ParameterTwin.__slots__:
-            mine, other = getattr(a, name), getattr(b, name)
-            setattr(a, name, other)
-            setattr(b, name, mine)
+    for name in swap.ParameterTwin.__slots__:
+        mine, other = getattr(a, name), getattr(b, name)
+        setattr(a, name, other)
+        setattr(b, name, mine)
 
 
 @mxnet_mutant("placing.everything_arrives", profile="train")
-def gradients_stay_behind(backend: Any) -> None:
+def gradients_stay_behind(backend):
     """The handle of a parameter moves, and that of its gradient buffer does not."""
     from unidev_mxnet.models import swap
 
     exchange = swap.exchange_parameters
 
     @in_place_of(exchange)
-    def exchange_parameters(a: Any, b: Any) -> None:
+    def exchange_parameters(a, b):
         exchange(a, b)
         if a._grad is not None:
             mine, other = a._grad[0], b._grad[0]
@@ -41,7 +39,7 @@ def gradients_stay_behind(backend: Any) -> None:
 
 
 @mxnet_mutant("placing.earlier_optimizer_trains", profile="train")
-def moved_parameters_are_no_variables(backend: Any) -> None:
+def moved_parameters_are_no_variables(backend):
     """Without ``mark_variables`` the new memory is a constant: ``backward`` writes no gradient."""
     from mxnet import autograd
 
@@ -49,80 +47,72 @@ def moved_parameters_are_no_variables(backend: Any) -> None:
 
 
 @mxnet_mutant("placing.forward_to_the_bit", profile="train")
-def the_map_of_contexts_stays(backend: Any) -> None:
+def the_map_of_contexts_stays(backend):
     """Gluon looks in ``_ctx_map`` for the array of a context, and finds the old one."""
     from unidev_mxnet.models import swap
 
     exchange = swap.exchange_parameters
 
     @in_place_of(exchange)
-    def exchange_parameters(a: Any, b: Any) -> None:
+    def exchange_parameters(a, b):
         exchange(a, b)
         a._ctx_map, b._ctx_map = b._ctx_map, a._ctx_map
 
 
-@mxnet_mutant("models.parameters_by_name", profile="train")
-def frozen_parameters_are_buffers(backend: Any) -> None:
+@mxnet_mutant(
+    "models.parameters_by_name", profile="train", everywhere="unidev_mxnet.models.tree:is_buffer"
+)
+def frozen_parameters_are_buffers(sound, parameter):
     """``grad_req`` is ``null`` for running statistics, and for what the user has frozen."""
-    from unidev_mxnet.models import tree
-
-    @in_place_of(tree.is_buffer)
-    def is_buffer(parameter: Any) -> bool:
-        return bool(parameter.grad_req == "null")
+    return bool(parameter.grad_req == "null")
 
 
 @mxnet_mutant("placing.unbuilt", profile="train")
-def deferred_parameters_keep_their_context(backend: Any) -> None:
+def deferred_parameters_keep_their_context(backend):
     """What has no memory yet has nothing to move, and is made on the old context at first use."""
     from unidev_mxnet.models import swap
 
     exchange = swap.exchange_parameters
 
     @in_place_of(exchange)
-    def exchange_parameters(a: Any, b: Any) -> None:
+    def exchange_parameters(a, b):
         if a._data is not None:
             exchange(a, b)
 
 
-@mxnet_mutant("checkpoints.any_dtype_and_size", profile="train")
-def checkpoints_of_int64_are_written_as_float32(backend: Any) -> None:
+@mxnet_mutant(
+    "checkpoints.any_dtype_and_size",
+    profile="train",
+    around="unidev_mxnet.models:MxnetModels.write",
+)
+def checkpoints_of_int64_are_written_as_float32(exact, self, x, values):
     """``mx.nd.array(values)`` is float32, which does not hold each integer beyond 2**24."""
     import mxnet as mx
 
-    from unidev_mxnet.models import MxnetModels
-
-    exact = MxnetModels.write
-
-    @replace(MxnetModels)
-    def write(self: Any, x: Any, values: Any) -> None:
-        if x.dtype == "int64":
-            values = mx.nd.array(values).asnumpy().astype(x.dtype)
-        exact(self, x, values)
+    if x.dtype == "int64":
+        values = mx.nd.array(values).asnumpy().astype(x.dtype)
+    exact(self, x, values)
 
 
-@mxnet_mutant("layers.batch_norm", profile="train")
-def gamma_is_fixed(backend: Any) -> None:
+@mxnet_mutant(
+    "layers.batch_norm", profile="train", around="unidev_mxnet.nn.layers:MxnetLayers.batch_norm"
+)
+def gamma_is_fixed(make, self, features, momentum, epsilon):
     """``fix_gamma`` is the operator's default, and takes the scale of batch norm for 1."""
-    from unidev_mxnet.nn.layers import MxnetLayers
-
-    make = MxnetLayers.batch_norm
-
-    @replace(MxnetLayers)
-    def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
-        made = make(self, features, momentum, epsilon)
-        made._kwargs["fix_gamma"] = True
-        return made
+    made = make(self, features, momentum, epsilon)
+    made._kwargs["fix_gamma"] = True
+    return made
 
 
 @mxnet_mutant("value_and_grad.leaves_the_models_gradients", profile="train")
-def gradients_are_taken_by_backward(backend: Any) -> None:
+def gradients_are_taken_by_backward(backend):
     """``backward`` writes to the buffers that the model keeps, which a Trainer would use next."""
     from unidev_mxnet import autograd
 
     exact = autograd._gradients
 
     @in_place_of(exact)
-    def _gradients(loss: Any, leaves: Any) -> Any:
+    def _gradients(loss, leaves):
         found = exact(loss, leaves)
         for x, slope in zip(leaves, found, strict=True):
             if slope is not None and x.grad is not None:
@@ -131,7 +121,7 @@ def gradients_are_taken_by_backward(backend: Any) -> None:
 
 
 @mxnet_mutant("functional.values", profile="train")
-def linear_flattens(backend: Any) -> None:
+def linear_flattens(backend):
     """``flatten=True`` is Gluon's default: all axes but the first are taken for features."""
     from mxnet import npx
 
@@ -139,14 +129,14 @@ def linear_flattens(backend: Any) -> None:
 
     compute = npx.fully_connected
 
-    def fully_connected(*arrays: Any, **options: Any) -> Any:
+    def fully_connected(*arrays, **options):
         return compute(*arrays, **{**options, "flatten": True})
 
     replace_value(nn.npx, "fully_connected", fully_connected)
 
 
 @mxnet_mutant("layers.dropout", profile="train")
-def dropout_follows_autograds_mode(backend: Any) -> None:
+def dropout_follows_autograds_mode(backend):
     """Gluon's own drops where autograd trains, whatever mode its layer is in."""
     from mxnet.gluon import nn
 
@@ -159,7 +149,7 @@ def dropout_follows_autograds_mode(backend: Any) -> None:
 
 
 @mxnet_mutant("reducing.in_place", profile="multi")
-def collectives_with_legacy_shapes(backend: Any) -> None:
+def collectives_with_legacy_shapes(backend):
     """Outside ``np_shape`` a tensor of no dimension has an unknown shape: nothing writes to it."""
     from contextlib import nullcontext
 
@@ -168,72 +158,64 @@ def collectives_with_legacy_shapes(backend: Any) -> None:
     replace_value(collectives, "numpy_shapes", nullcontext)
 
 
-@mxnet_mutant("data_parallel.steps", profile="multi")
-def values_are_written_by_exchanging_handles(backend: Any) -> None:
+@mxnet_mutant(
+    "data_parallel.steps", profile="multi", around="unidev_mxnet.collectives:MxnetCollectives.write"
+)
+def values_are_written_by_exchanging_handles(sound, self, targets, values):
     """The handle is all of an array, its registration as a variable too, which a value lacks."""
-    from unidev_mxnet.collectives import MxnetCollectives
-
-    @replace(MxnetCollectives)
-    def write(self: Any, targets: Any, values: Any) -> None:
-        for target, value in zip(targets, values, strict=True):
-            target.handle, value.handle = value.handle, target.handle
+    for target, value in zip(targets, values, strict=True):
+        target.handle, value.handle = value.handle, target.handle
 
 
-@mxnet_mutant("splitting.gradients", profile="multi")
-def shards_are_gathered_in_a_buffer(backend: Any) -> None:
+@mxnet_mutant(
+    "splitting.gradients",
+    profile="multi",
+    around="unidev_mxnet.collectives:MxnetCollectives.concatenate",
+)
+def shards_are_gathered_in_a_buffer(sound, self, tensors):
     """Slices are views only outside ``record``: what is written to them has no gradient."""
     import mxnet as mx
     from mxnet import autograd
 
-    from unidev_mxnet.collectives import MxnetCollectives
-
-    @replace(MxnetCollectives)
-    def concatenate(self: Any, tensors: Any) -> Any:
-        first, start = tensors[0], 0
-        rows = sum(x.shape[0] for x in tensors)
-        with mx.util.np_shape(True), autograd.pause():
-            whole = mx.np.empty((rows, *first.shape[1:]), dtype=first.dtype, ctx=first.ctx)
-            for x in tensors:
-                whole[start : start + x.shape[0]] = x.as_np_ndarray()
-                start += x.shape[0]
-        return whole
+    first, start = tensors[0], 0
+    rows = sum(x.shape[0] for x in tensors)
+    with mx.util.np_shape(True), autograd.pause():
+        whole = mx.np.empty((rows, *first.shape[1:]), dtype=first.dtype, ctx=first.ctx)
+        for x in tensors:
+            whole[start : start + x.shape[0]] = x.as_np_ndarray()
+            start += x.shape[0]
+    return whole
 
 
-@mxnet_mutant("placing.optimizer_state_moves", profile="train")
-def steps_are_counted_anew(backend: Any) -> None:
+@mxnet_mutant(
+    "placing.optimizer_state_moves",
+    profile="train",
+    around="unidev_mxnet.models.optimizers:TrainerTwin.__init__",
+)
+def steps_are_counted_anew(sound, self, part, context):
     """MXNet counts an optimizer's steps for each context: on the new one there were none."""
-    from unidev_mxnet.models.optimizers import TrainerTwin
-
-    sound = TrainerTwin.__init__
-
-    @replace(TrainerTwin)
-    def __init__(self: Any, part: Any, context: Any) -> None:
-        sound(self, part, context)
-        self.counts = {**self.counts, context.device_id: {}}
+    sound(self, part, context)
+    self.counts = {**self.counts, context.device_id: {}}
 
 
-@mxnet_mutant("placing.optimizer_state_moves", profile="train")
-def moments_in_tuples_stay(backend: Any) -> None:
+@mxnet_mutant(
+    "placing.optimizer_state_moves",
+    profile="train",
+    everywhere="unidev_mxnet.models.optimizers:state_arrays",
+)
+def moments_in_tuples_stay(sound, trainer):
     """Momentum is an array for each parameter, and moves; Adam's two are in a tuple."""
     import mxnet as mx
 
-    from unidev_mxnet.models import optimizers
-
-    @in_place_of(optimizers.state_arrays)
-    def state_arrays(trainer: Any) -> Any:
-        held = [x for each in trainer._updaters for x in each.states.values()]
-        return [x for x in held if isinstance(x, mx.nd.NDArray)]
+    held = [x for each in trainer._updaters for x in each.states.values()]
+    return [x for x in held if isinstance(x, mx.nd.NDArray)]
 
 
-@mxnet_mutant("layers.gradients", profile="train")
-def dropout_follows_autograd(backend: Any) -> None:
+@mxnet_mutant(
+    "layers.gradients", profile="train", around="unidev_mxnet.nn.layers:Dropout.hybrid_forward"
+)
+def dropout_follows_autograd(sound, self, F, x):
     """Gluon's own: while autograd records, it drops, also in inference mode."""
     from mxnet.gluon import nn
 
-    from unidev_mxnet.nn.layers import Dropout
-
-    sound = Dropout.hybrid_forward
-
-    @replace(Dropout)
-    def hybrid_forward(self: Any, F: Any, x: Any) -> Any:
-        return sound(self, F, x) if self._trains else nn.Dropout.hybrid_forward(self, F, x)
+    return sound(self, F, x) if self._trains else nn.Dropout.hybrid_forward(self, F, x)

@@ -30,13 +30,13 @@ def _copy_by(backend: Any, call: Callable[[Any, Any], Any]) -> None:
 
 
 @mutant(_DISJOINT, _APART, _DIFFERS, plugin=TORCH)
-def torch_to(backend: Any) -> None:
+def torch_to(backend):
     """``x.to(device)``, which returns ``x`` where it is there."""
     _copy_by(backend, lambda x, device: x.to(device.native))
 
 
 @mutant(_DISJOINT, _APART, _DIFFERS, plugin=TORCH)
-def torch_as_tensor(backend: Any) -> None:
+def torch_as_tensor(backend):
     """``torch.as_tensor(x, device=device)``, which returns ``x`` where it is there."""
     import torch
 
@@ -44,19 +44,19 @@ def torch_as_tensor(backend: Any) -> None:
 
 
 @mutant(_DISJOINT, _APART, _GRADIENT, plugin=TORCH)
-def torch_detach(backend: Any) -> None:
+def torch_detach(backend):
     """``x.to(device).detach()``: another tensor on the same memory."""
     _copy_by(backend, lambda x, device: x.to(device.native).detach())
 
 
 @mutant(_GRADIENT, plugin=TORCH)
-def torch_detach_clone(backend: Any) -> None:
+def torch_detach_clone(backend):
     """``x.detach().clone().to(device)``: a copy, to which no gradient comes."""
     _copy_by(backend, lambda x, device: x.detach().clone().to(device.native))
 
 
 @mutant(_DISJOINT, _ACROSS, _DIFFERS, plugin=TENSORFLOW)
-def tf_identity(backend: Any) -> None:
+def tf_identity(backend):
     """``tf.identity`` on the device, which shares memory with ``x``."""
     import tensorflow as tf
 
@@ -64,7 +64,7 @@ def tf_identity(backend: Any) -> None:
 
 
 @mutant(_DISJOINT, _ACROSS, _DIFFERS, plugin=TENSORFLOW)
-def tf_constant(backend: Any) -> None:
+def tf_constant(backend):
     """``tf.constant(x)`` on the device, which returns ``x`` where it is there."""
     import tensorflow as tf
 
@@ -72,11 +72,11 @@ def tf_constant(backend: Any) -> None:
 
 
 @mutant("copy.values_bit_exact", _DISJOINT, _ACROSS, plugin=TENSORFLOW)
-def tf_add_zero(backend: Any) -> None:
+def tf_add_zero(backend):
     """``x + 0`` on the device: not of booleans, and -0.0 becomes 0.0."""
     import tensorflow as tf
 
-    def added(x: Any) -> Any:
+    def added(x):
         if x.dtype.is_floating or x.dtype.is_integer:
             return x + tf.zeros([], x.dtype)
         return tf.raw_ops.DeepCopy(x=x)
@@ -95,36 +95,36 @@ def _on(call: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 @mutant(_DISJOINT, _APART, _DIFFERS, plugin=PADDLE)
-def paddle_to(backend: Any) -> None:
+def paddle_to(backend):
     """Paddle's ``x.to(device)``, which returns ``x`` where it is there."""
     _copy_by(backend, lambda x, device: x.to(device.native))
 
 
 @mutant(_DISJOINT, _APART, _DIFFERS, plugin=PADDLE)
-def paddle_cpu(backend: Any) -> None:
+def paddle_cpu(backend):
     """``x.cpu()``, which returns ``x`` on the CPU, and knows no other device."""
     _copy_by(backend, lambda x, device: x.cpu())
 
 
 @mutant(_DISJOINT, _APART, _GRADIENT, plugin=PADDLE)
-def paddle_detach(backend: Any) -> None:
+def paddle_detach(backend):
     """``x.detach()``: another tensor on the same memory."""
     _copy_by(backend, lambda x, device: x.detach())
 
 
 @mutant(_GRADIENT, plugin=PADDLE)
-def paddle_to_with_copy(backend: Any) -> None:
+def paddle_to_with_copy(backend):
     """``x.to("cpu", copy=True)``: a copy, to which no gradient comes."""
     _copy_by(backend, lambda x, device: x.to("cpu", copy=True))
 
 
 @mutant(_DISJOINT, _APART, _DIFFERS, plugin=MXNET)
-def mxnet_as_in_ctx(backend: Any) -> None:
+def mxnet_as_in_ctx(backend):
     """``x.as_in_ctx(device)``, which returns ``x`` where it is there."""
     _copy_by(backend, lambda x, device: x.as_in_ctx(device.native))
 
 
 @mutant(_LANDS, _ACROSS, plugin=MXNET)
-def mxnet_copy(backend: Any) -> None:
+def mxnet_copy(backend):
     """``x.copy()``, which stays where ``x`` is."""
     _copy_by(backend, lambda x, device: x.copy())

@@ -4,37 +4,43 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import PADDLE, in_place_of, mutant, replace, replace_value, when_restored
+import numpy as np
+
+from mutants.mutant import (
+    PADDLE,
+    around,
+    in_place_of,
+    mutant,
+    replace,
+    replace_value,
+    when_restored,
+)
+from unidev.contract import Extent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mutants.mutant import Breaks, Mutant
+    from collections.abc import Callable
 
 
-def paddle_mutant(*caught_by: str, profile: str = "tensor") -> Callable[[Breaks], Mutant]:
-    """As ``mutant``, of Paddle's backend."""
-    return mutant(*caught_by, profile=profile, plugin=PADDLE)
+paddle_mutant = partial(mutant, plugin=PADDLE)
 
 
 # -- places ----------------------------------------------------------------------------------------
 
 
-@paddle_mutant("copy.lands_on_the_device_asked_for", "copy.disjoint_across_devices")
-def simulated_places_are_compared_by_their_type(backend: Any) -> None:
+@paddle_mutant(
+    "copy.lands_on_the_device_asked_for", "copy.disjoint_across_devices", around="copy_if_there"
+)
+def simulated_places_are_compared_by_their_type(there, self, x, device):
     """A copy from sim:0 to sim:1 stays on sim:0: the type of a place has no index."""
-    there = backend.copy_if_there
-
-    @replace(backend)
-    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
-        same = x.place.is_custom_place() and device.native.is_custom_place()
-        return x.clone() if same else there(self, x, device)
+    same = x.place.is_custom_place() and device.native.is_custom_place()
+    return x.clone() if same else there(self, x, device)
 
 
 @paddle_mutant("threads.scope_stays_in_its_thread")
-def a_scope_sets_the_place_of_the_process(backend: Any) -> None:
+def a_scope_sets_the_place_of_the_process(backend):
     """``with device:`` calls ``paddle.set_device``, which every thread sees."""
     import paddle
 
@@ -43,7 +49,7 @@ def a_scope_sets_the_place_of_the_process(backend: Any) -> None:
 
     @replace(backend)
     @contextmanager
-    def native_scope(self: Any, device: Any) -> Iterator[None]:
+    def native_scope(self, device):
         before = paddle.get_device()
         paddle.set_device(device.native_name)
         try:
@@ -52,115 +58,81 @@ def a_scope_sets_the_place_of_the_process(backend: Any) -> None:
             paddle.set_device(before)
 
 
-@paddle_mutant("create.zero_size")
-def full_of_no_elements_stays_on_the_host(backend: Any) -> None:
+@paddle_mutant("create.zero_size", around="full")
+def full_of_no_elements_stays_on_the_host(sound, self, shape, value, dtype, device):
     """The kernel of ``full`` falls back to the CPU, and Paddle leaves an empty result there."""
     import paddle
 
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        return paddle._C_ops.full(shape, value, dtype, device.native)
+    return paddle._C_ops.full(shape, value, dtype, device.native)
 
 
-@paddle_mutant("values.tensors_convert_as_lists_do")
-def no_elements_are_converted_on_the_host(backend: Any) -> None:
+@paddle_mutant("values.tensors_convert_as_lists_do", around="cast")
+def no_elements_are_converted_on_the_host(convert, self, x, dtype, device):
     """As with ``full``: what has no elements is on the CPU once its dtype is another."""
-    convert = backend.cast
-
-    @replace(backend)
-    def cast(self: Any, x: Any, dtype: Any, device: Any) -> Any:
-        if 0 in x.shape:
-            return self.copy_to(x, device, False).detach().cast(dtype)
-        return convert(self, x, dtype, device)
+    if 0 in x.shape:
+        return self.copy_to(x, device, False).detach().cast(dtype)
+    return convert(self, x, dtype, device)
 
 
-@paddle_mutant("create.device_of_tensor_view_and_result")
-def sparse_tensors_are_on_the_current_place(backend: Any) -> None:
+@paddle_mutant("create.device_of_tensor_view_and_result", around="device_of")
+def sparse_tensors_are_on_the_current_place(find, self, x):
     """A sparse tensor is thought to have no place of its own, and so the current one's is given."""
     import paddle
 
-    find = backend.device_of
-
-    @replace(backend)
-    def device_of(self: Any, x: Any) -> Any:
-        if isinstance(x, paddle.Tensor) and (x.is_sparse_coo() or x.is_sparse_csr()):
-            return self._devices[hash(paddle.base.framework._current_expected_place())]
-        return find(self, x)
+    if isinstance(x, paddle.Tensor) and (x.is_sparse_coo() or x.is_sparse_csr()):
+        return self._devices[hash(paddle.base.framework._current_expected_place())]
+    return find(self, x)
 
 
-@paddle_mutant("statistics.memory")
-def all_simulated_gpus_have_the_memory_of_the_first(backend: Any) -> None:
+@paddle_mutant("statistics.memory", around="unidev_paddle.memory:of_simulated")
+def all_simulated_gpus_have_the_memory_of_the_first(sound, index):
     """Paddle's statistics are asked by a number that is 0 where none is given."""
-    from unidev_paddle import memory
-
-    sound = memory.of_simulated
-
-    @replace(memory)
-    def of_simulated(index: int) -> Any:
-        return sound(0)
+    return sound(0)
 
 
 @paddle_mutant("statistics.peak")
-def a_peak_is_never_reset(backend: Any) -> None:
+def a_peak_is_never_reset(backend):
     """The peak is that of the process: Paddle's is reset only by ``reset_max_memory_allocated``."""
     from unidev_paddle.memory import PaddlePeaks
 
     @replace(PaddlePeaks)
-    def restart(self: Any, device: Any) -> None: ...
+    def restart(self, device): ...
 
 
 # -- values ----------------------------------------------------------------------------------------
 
 
-@paddle_mutant("values.tensors_convert_as_lists_do")
-def float16_by_paddles_own_cast(backend: Any) -> None:
+@paddle_mutant("values.tensors_convert_as_lists_do", around="cast")
+def float16_by_paddles_own_cast(sound, self, x, dtype, device):
     """4e-24 becomes 7e-05 in float16, and other dtypes are converted as they should be."""
-
-    @replace(backend)
-    def cast(self: Any, x: Any, dtype: Any, device: Any) -> Any:
-        if 0 in x.shape:
-            return self.empty(tuple(x.shape), dtype, device)
-        return self.copy_to(x, device, False).detach().cast(dtype)
+    if 0 in x.shape:
+        return self.empty(tuple(x.shape), dtype, device)
+    return self.copy_to(x, device, False).detach().cast(dtype)
 
 
-@paddle_mutant("create.zero_d")
-def arrays_of_no_axis_get_one(backend: Any) -> None:
+@paddle_mutant("create.zero_d", around="from_numpy")
+def arrays_of_no_axis_get_one(make, self, array, dtype, device):
     """A number becomes a tensor of shape (1,), as all of Paddle's were until 2.5."""
-    import numpy as np
-
-    make = backend.from_numpy
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        return make(self, np.ascontiguousarray(array), dtype, device)
+    return make(self, np.ascontiguousarray(array), dtype, device)
 
 
-@paddle_mutant("create.from_numpy_without_aliasing")
-def large_tensors_are_read_without_a_copy(backend: Any) -> None:
+@paddle_mutant("create.from_numpy_without_aliasing", around="to_numpy")
+def large_tensors_are_read_without_a_copy(read, self, x):
     """Reading a tensor of the CPU above 64 KiB gives an array on its memory, by DLPack."""
-    import numpy as np
-
-    read = backend.to_numpy
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        values = read(self, x)
-        if values.nbytes <= 2**16 or not (x.place.is_cpu_place() and x.is_contiguous()):
-            return values
-        return np.from_dlpack(x.detach())
+    values = read(self, x)
+    if values.nbytes <= 2**16 or not (x.place.is_cpu_place() and x.is_contiguous()):
+        return values
+    return np.from_dlpack(x.detach())
 
 
-@paddle_mutant("errors.deleted_tensor")
-def a_deleted_tensor_reads_as_an_empty_one(backend: Any) -> None:
+@paddle_mutant("errors.deleted_tensor", around="to_numpy")
+def a_deleted_tensor_reads_as_an_empty_one(sound, self, x):
     """``numpy()`` of a tensor after ``_clear_data`` is an empty array, without an error."""
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        return x.numpy()
+    return x.numpy()
 
 
 @paddle_mutant("copy.strings_ragged_sparse")
-def copies_of_sparse_tensors_share_indices(backend: Any) -> None:
+def copies_of_sparse_tensors_share_indices(backend):
     """Only the values of a sparse tensor are copied, as indices are hardly ever written to."""
     import paddle
 
@@ -169,7 +141,7 @@ def copies_of_sparse_tensors_share_indices(backend: Any) -> None:
     sound = copying.copied_sparse
 
     @in_place_of(sound)
-    def copied_sparse(x: Any, copy: Any) -> Any:
+    def copied_sparse(x, copy):
         make = paddle._C_ops.sparse_sparse_coo_tensor
         if x.is_sparse_coo():
             return make(copy(x.values()), x.indices(), x.shape)
@@ -180,16 +152,15 @@ def copies_of_sparse_tensors_share_indices(backend: Any) -> None:
 
 
 @paddle_mutant("queued.read_at_once", "queued.source_changed_at_once")
-def a_queued_copy_reads_its_source_late(backend: Any) -> None:
+def a_queued_copy_reads_its_source_late(backend):
     """Paddle's own non-blocking copy reads a source that may have changed by then."""
     from unidev_paddle.copying import empty_at
 
-    sound = backend.copy_to
     timers: list[threading.Timer] = []
     when_restored(lambda: [timer.join() for timer in timers])
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(sound, self, x, device, non_blocking):
         if not (non_blocking and x.is_dense()):
             return sound(self, x, device, non_blocking)
         made = empty_at(x.shape, x.dtype, device.native)
@@ -198,24 +169,20 @@ def a_queued_copy_reads_its_source_late(backend: Any) -> None:
         return made
 
 
-@paddle_mutant("tracer.read_is_reported_once")
-def a_transfer_has_the_size_of_an_allocation(backend: Any) -> None:
+@paddle_mutant("tracer.read_is_reported_once", around="unidev_paddle.tracer.transfers:nbytes_of")
+def a_transfer_has_the_size_of_an_allocation(sound, x):
     """Bytes are those that the allocator has given, in multiples of 256, and not the values'."""
-    from unidev_paddle.tracer import transfers
-
-    @replace(transfers)
-    def nbytes_of(x: Any) -> int:
-        return int(x._holder_size())
+    return int(x._holder_size())
 
 
 @paddle_mutant("copy.gradient_reaches_the_source")
-def a_moved_copy_only_says_that_it_has_a_gradient(backend: Any) -> None:
+def a_moved_copy_only_says_that_it_has_a_gradient(backend):
     """``x.to(place)`` has ``stop_gradient=False``, and no gradient ever reaches ``x``."""
     from unidev_paddle import copying
 
     @replace(copying.Move)
     @staticmethod
-    def apply(x: Any, place: Any) -> Any:
+    def apply(x, place):
         made = copying.move_cut(x, place)
         made.stop_gradient = x.stop_gradient
         return made
@@ -224,12 +191,13 @@ def a_moved_copy_only_says_that_it_has_a_gradient(backend: Any) -> None:
 # -- sharing with other frameworks -----------------------------------------------------------------
 
 
-def _interop(*caught_by: str) -> Callable[[Breaks], Mutant]:
-    return paddle_mutant(*(f"converting.{each}" for each in caught_by), profile="interop")
+def _interop(*caught_by: str, **options: Any) -> Any:
+    checks = (f"converting.{each}" for each in caught_by)
+    return paddle_mutant(*checks, profile="interop", **options)
 
 
 @_interop("immutable")
-def read_only_memory_becomes_writable(backend: Any) -> None:
+def read_only_memory_becomes_writable(backend):
     """A tensor of Paddle on read-only memory is written to as any other is."""
     from unidev_paddle.memory.interop import PaddleInterop
 
@@ -237,49 +205,38 @@ def read_only_memory_becomes_writable(backend: Any) -> None:
 
 
 @_interop("gradients_cut")
-def parameters_are_not_exported(backend: Any) -> None:
+def parameters_are_not_exported(backend):
     """Paddle's DLPack refuses a tensor that needs a gradient."""
     from unidev_paddle.memory.interop import PaddleInterop, _OfCpu
 
     @replace(PaddleInterop)
-    def export(self: Any, x: Any) -> Any:
+    def export(self, x):
         if not x.stop_gradient:
             raise BufferError("a tensor that requires a gradient cannot be exported")
         return _OfCpu(x)
 
 
-@_interop("shared_or_refused")
-def strided_memory_is_copied_as_it_is_adopted(backend: Any) -> None:
+@_interop("shared_or_refused", around="unidev_paddle.memory.interop:PaddleInterop.adopt")
+def strided_memory_is_copied_as_it_is_adopted(sound, self, exported, is_read_only):
     """Operators want contiguous tensors, so an adopted one is made contiguous at once."""
-    from unidev_paddle.memory.interop import PaddleInterop
-
-    sound = PaddleInterop.adopt
-
-    @replace(PaddleInterop)
-    def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
-        made = sound(self, exported, is_read_only)
-        return made if made.is_contiguous() else made.contiguous()
+    made = sound(self, exported, is_read_only)
+    return made if made.is_contiguous() else made.contiguous()
 
 
-@_interop("values", "zero_d_and_empty")
-def bool_is_adopted_as_bytes(backend: Any) -> None:
+@_interop("values", "zero_d_and_empty", around="unidev_paddle.memory.interop:PaddleInterop.adopt")
+def bool_is_adopted_as_bytes(sound, self, exported, is_read_only):
     """A bool is a byte to the DLPack of older frameworks, and to Paddle until 2.6."""
     from unidev_paddle.framework import paddle
-    from unidev_paddle.memory.interop import PaddleInterop
 
-    sound = PaddleInterop.adopt
-
-    @replace(PaddleInterop)
-    def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
-        made = sound(self, exported, is_read_only)
-        return made.view(paddle.uint8) if made.dtype == paddle.bool else made
+    made = sound(self, exported, is_read_only)
+    return made.view(paddle.uint8) if made.dtype == paddle.bool else made
 
 
 # -- peculiar tensors ------------------------------------------------------------------------------
 
 
 @paddle_mutant("copy.variables_and_parameters")
-def copies_of_parameters_are_cut(backend: Any) -> None:
+def copies_of_parameters_are_cut(backend):
     """``_copy_to`` of a parameter has a gradient of its own, which is not its source's."""
     from unidev_paddle.framework import paddle
 
@@ -291,22 +248,22 @@ def copies_of_parameters_are_cut(backend: Any) -> None:
 
 
 @paddle_mutant("copy.strings_ragged_sparse")
-def copies_of_sparse_tensors_are_cut(backend: Any) -> None:
+def copies_of_sparse_tensors_are_cut(backend):
     """A sparse copy is made of its parts, detached: the loss does not reach what it came from."""
     from unidev_paddle import copying
 
     copied = copying.copied_sparse
 
     @in_place_of(copied)
-    def copied_sparse(x: Any, copy: Any) -> Any:
+    def copied_sparse(x, copy):
         return copied(x.detach() if x.is_sparse_coo() else x, copy)
 
 
 @paddle_mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def views_are_made_contiguous_in_place(backend: Any) -> None:
+def views_are_made_contiguous_in_place(backend):
     """``x.contiguous()`` of a strided view gives that object new memory: it is a view no more."""
 
-    def never(x: Any) -> bool:
+    def never(x):
         if x.is_dense() and x._is_initialized() and x.place.is_cpu_place():
             x.contiguous()
         return False
@@ -327,26 +284,17 @@ def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> No
         return None if when(x) else there(self, x, device)
 
 
-@paddle_mutant("create.each_dtype_on_each_device")
-def bfloat16_is_read_as_its_bits(backend: Any) -> None:
+@paddle_mutant("create.each_dtype_on_each_device", around="to_numpy")
+def bfloat16_is_read_as_its_bits(sound, self, x):
     """``x.numpy()`` of bfloat16 is an array of uint16."""
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        self.device_of(x)
-        return x.numpy().copy(order="C")
+    self.device_of(x)
+    return x.numpy().copy(order="C")
 
 
-@paddle_mutant("create.shares_memory")
-def extents_begin_at_the_view(backend: Any) -> None:
+@paddle_mutant("create.shares_memory", around="extents")
+def extents_begin_at_the_view(sound, self, x):
     """``data_ptr`` of a part of a tensor is its own first byte, not that of the allocation."""
-    from unidev.contract import Extent
-
-    sound = backend.extents
-
-    @replace(backend)
-    def extents(self: Any, x: Any) -> Any:
-        found = sound(self, x)
-        if not x.is_dense() or not found[0].nbytes:
-            return found
-        return [Extent(x.data_ptr(), each.nbytes - x.offset) for each in found]
+    found = sound(self, x)
+    if not x.is_dense() or not found[0].nbytes:
+        return found
+    return [Extent(x.data_ptr(), each.nbytes - x.offset) for each in found]

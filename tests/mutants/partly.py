@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import Mutant, mutant, replace, torch_mutant
+import numpy as np
+
+from mutants.mutant import Mutant, around, mutant, torch_mutant
+from unidev.registry.scopes import innermost_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,10 +22,9 @@ _APART = "create.from_numpy_without_aliasing"
 
 def share_copies(backend: Any, when: Callable[[Any], bool]) -> None:
     """Let a copy on the same device be a view ``when`` that says so of the tensor."""
-    copy = backend.copy_to
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         if self.device_of(x) is device and when(x):
             return x.view()
         return copy(self, x, device, non_blocking)
@@ -46,7 +48,7 @@ float64_copies_are_shared = _shares_one_dtype("float64")
 
 
 @torch_mutant(_DISJOINT, profile="tensor")
-def bfloat16_copies_are_shared(backend: Any) -> None:
+def bfloat16_copies_are_shared(backend):
     """NumPy does not have the dtype, so a suite that draws from NumPy's never sees it."""
     import torch
 
@@ -59,37 +61,32 @@ def bfloat16_copies_are_shared(backend: Any) -> None:
 
 
 @mutant(_DISJOINT)
-def medium_copies_are_shared(backend: Any) -> None:
+def medium_copies_are_shared(backend):
     """Contiguous tensors from 8 KiB to 1 MB: a pool of blocks that gives out one that is in use."""
     share_copies(backend, lambda x: 8192 <= x.nbytes < 10**6 and x.flags.c_contiguous)
 
 
 @mutant(_DISJOINT)
-def huge_copies_are_shared(backend: Any) -> None:
+def huge_copies_are_shared(backend):
     """Above 16 MiB the pages are shared, copy-on-write in name."""
     share_copies(backend, lambda x: x.nbytes > 2**24)
 
 
-@mutant("copy.disjoint_across_devices", "as_in_device.disjoint_copy_when_not_there")
-def medium_copies_change_only_the_label(backend: Any) -> None:
+@mutant(
+    "copy.disjoint_across_devices", "as_in_device.disjoint_copy_when_not_there", around="copy_to"
+)
+def medium_copies_change_only_the_label(copy, self, x, device, non_blocking):
     """Between devices, too, from 8 KiB to 1 MB: one pool for all of them."""
-    import numpy as np
-
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        if self.device_of(x) is not device and 8192 <= x.nbytes < 10**6:
-            return self._on(x.view(np.ndarray), device)
-        return copy(self, x, device, non_blocking)
+    if self.device_of(x) is not device and 8192 <= x.nbytes < 10**6:
+        return self._on(x.view(np.ndarray), device)
+    return copy(self, x, device, non_blocking)
 
 
 @mutant(_DISJOINT)
-def copies_inside_a_scope_are_shared(backend: Any) -> None:
+def copies_inside_a_scope_are_shared(backend):
     """Inside ``with device:`` what is on that device counts as copied."""
-    from unidev.registry.scopes import innermost_device
 
-    def is_inside(x: Any) -> bool:
+    def is_inside(x):
         return innermost_device(backend_name) is not None
 
     backend_name = "mutant_copies_inside_a_scope_are_shared"
@@ -97,142 +94,103 @@ def copies_inside_a_scope_are_shared(backend: Any) -> None:
 
 
 @mutant("copy.strings_ragged_sparse")
-def read_only_copies_are_shared(backend: Any) -> None:
+def read_only_copies_are_shared(backend):
     """What cannot be written to need not be copied: until somebody makes it writeable."""
     share_copies(backend, lambda x: not x.flags.writeable and 0 not in x.strides)
 
 
 def _alias(backend: Any, when: Callable[[Any], bool]) -> None:
-    make = backend.from_numpy
 
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+    @around(backend)
+    def from_numpy(make: Any, self: Any, array: Any, dtype: Any, device: Any) -> Any:
         if array.dtype == dtype and when(array):
             return self._on(array.view(), device)
         return make(self, array, dtype, device)
 
 
 @mutant(_APART)
-def fortran_arrays_are_shared(backend: Any) -> None:
+def fortran_arrays_are_shared(backend):
     """Column-major arrays are taken as they are: libraries whose own order that is."""
     _alias(backend, lambda array: array.flags.f_contiguous and not array.flags.c_contiguous)
 
 
 @mutant(_APART)
-def read_only_arrays_are_shared(backend: Any) -> None:
+def read_only_arrays_are_shared(backend):
     """A read-only array is taken for one that nobody writes to: JAX's constants."""
     _alias(backend, lambda array: not array.flags.writeable)
 
 
 @mutant(_APART)
-def arrays_of_bools_are_shared(backend: Any) -> None:
+def arrays_of_bools_are_shared(backend):
     """Masks alone are shared, as they are bytes on both sides."""
     _alias(backend, lambda array: array.dtype == bool)
 
 
-@mutant(_APART)
-def views_are_read_as_views(backend: Any) -> None:
+@mutant(_APART, around="to_numpy")
+def views_are_read_as_views(read, self, x):
     """``to_numpy`` copies what is contiguous, and of strided tensors gives the memory itself."""
-    import numpy as np
-
-    read = backend.to_numpy
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        return read(self, x) if x.flags.c_contiguous else x.view(np.ndarray)
+    return read(self, x) if x.flags.c_contiguous else x.view(np.ndarray)
 
 
-@mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def nan_payload_flushed_when_large(backend: Any) -> None:
+@mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices", around="copy_to")
+def nan_payload_flushed_when_large(copy, self, x, device, non_blocking):
     """Vector code above 5,000 elements makes every NaN the default one."""
-    import numpy as np
-
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        made = copy(self, x, device, non_blocking)
-        if made.size > 5000 and made.dtype.kind == "f":
-            plain = made.view(np.ndarray)
-            plain[np.isnan(plain)] = np.nan
-        return made
+    made = copy(self, x, device, non_blocking)
+    if made.size > 5000 and made.dtype.kind == "f":
+        plain = made.view(np.ndarray)
+        plain[np.isnan(plain)] = np.nan
+    return made
 
 
-@mutant("create.on_each_device")
-def zeros_of_a_large_size_are_not(backend: Any) -> None:
+@mutant("create.on_each_device", around="zeros")
+def zeros_of_a_large_size_are_not(make, self, shape, dtype, device):
     """The last page is not cleared where there are more than 5,000 elements."""
-    make = backend.zeros
-
-    @replace(backend)
-    def zeros(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
-        made = make(self, shape, dtype, device)
-        if made.size > 5000:
-            made.reshape(-1)[-1] = 1
-        return made
+    made = make(self, shape, dtype, device)
+    if made.size > 5000:
+        made.reshape(-1)[-1] = 1
+    return made
 
 
-@mutant("create.on_each_device")
-def full_is_wrong_for_three_axes(backend: Any) -> None:
+@mutant("create.on_each_device", around="full")
+def full_is_wrong_for_three_axes(make, self, shape, value, dtype, device):
     """Two axes and no more: TF's ``Fill`` kernels by rank."""
-    make = backend.full
-
-    @replace(backend)
-    def full(self: Any, shape: Any, value: Any, dtype: Any, device: Any) -> Any:
-        made = make(self, shape, value, dtype, device)
-        if len(shape) == 3 and made.size:
-            made.reshape(-1)[0] = 0 if value else 1
-        return made
+    made = make(self, shape, value, dtype, device)
+    if len(shape) == 3 and made.size:
+        made.reshape(-1)[0] = 0 if value else 1
+    return made
 
 
-@mutant("create.from_another_tensor")
-def cast_is_wrong_beyond_three_elements(backend: Any) -> None:
+@mutant("create.from_another_tensor", around="cast")
+def cast_is_wrong_beyond_three_elements(convert, self, x, dtype, device):
     """The first three are converted, as in every example."""
-    convert = backend.cast
-
-    @replace(backend)
-    def cast(self: Any, x: Any, dtype: Any, device: Any) -> Any:
-        made = convert(self, x, dtype, device)
-        if made.size > 3:
-            made.reshape(-1)[3:] = 0
-        return made
+    made = convert(self, x, dtype, device)
+    if made.size > 3:
+        made.reshape(-1)[3:] = 0
+    return made
 
 
-@torch_mutant("errors.index_out_of_range", profile="tensor")
-def missing_native_device_becomes_the_cpu(backend: Any) -> None:
+@torch_mutant("errors.index_out_of_range", profile="tensor", around="parse_native")
+def missing_native_device_becomes_the_cpu(parse, self, spec):
     """``cuda:7`` on a machine with fewer is the CPU: TF's soft placement."""
-    parse = backend.parse_native
-
-    @replace(backend)
-    def parse_native(self: Any, spec: object) -> Any:
-        found = parse(self, spec)
-        if isinstance(spec, str) and found and found[1] >= self.device_count(found[0]):
-            return "cpu", 0
-        return found
+    found = parse(self, spec)
+    if isinstance(spec, str) and found and found[1] >= self.device_count(found[0]):
+        return "cpu", 0
+    return found
 
 
-@mutant("copy.disjoint_across_devices", "copy.from_a_view")
-def large_copies_have_a_bit_flipped(backend: Any) -> None:
+@mutant("copy.disjoint_across_devices", "copy.from_a_view", around="copy_to")
+def large_copies_have_a_bit_flipped(copy, self, x, device, non_blocking):
     """One bit of a staging buffer is stuck, which only copies that fill it show."""
-    import numpy as np
-
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        made = copy(self, x, device, non_blocking)
-        if made.size > 100_000:
-            made.view(np.ndarray).reshape(-1).view(np.uint8)[7] ^= 1
-        return made
+    made = copy(self, x, device, non_blocking)
+    if made.size > 100_000:
+        made.view(np.ndarray).reshape(-1).view(np.uint8)[7] ^= 1
+    return made
 
 
-@mutant("queued.read_at_once")
-def queued_copies_empty_their_source(backend: Any) -> None:
+@mutant("queued.read_at_once", around="copy_to")
+def queued_copies_empty_their_source(copy, self, x, device, non_blocking):
     """With ``non_blocking`` the memory of the source is handed on, not copied."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        made = copy(self, x, device, non_blocking)
-        if non_blocking and x.flags.writeable:
-            x[...] = 0
-        return made
+    made = copy(self, x, device, non_blocking)
+    if non_blocking and x.flags.writeable:
+        x[...] = 0
+    return made

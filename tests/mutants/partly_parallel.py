@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import in_place_of, replace, replace_value
+import numpy as np
+
+from mutants.mutant import around, in_place_of, replace_value
 from mutants.parallel import multi_mutant
+from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
+from unidev.parallel import batches, packing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,23 +21,19 @@ if TYPE_CHECKING:
 
 def _combine(change: Callable[[Any, Any, str, Callable[..., Any]], Any]) -> None:
     """Let ``change(a, b, op, sound)`` combine two plain arrays; its result is written to ``a``."""
-    from unidev.numpy_backend.collectives import NumpyCollectives, _plain
 
-    sound = NumpyCollectives.combine
-
-    @replace(NumpyCollectives)
-    def combine(self: Any, a: Any, b: Any, op: str) -> Any:
+    @around(NumpyCollectives)
+    def combine(sound: Any, self: Any, a: Any, b: Any, op: str) -> Any:
         plain = _plain(a)
         plain[...] = change(plain.copy(), _plain(b), op, lambda x, y: sound(self, x.copy(), y, op))
         return a
 
 
 @multi_mutant("reducing.values")
-def integer_sums_saturate(backend: Any) -> None:
+def integer_sums_saturate(backend):
     """A sum beyond the largest integer is the largest: the arithmetic of signal processors."""
-    import numpy as np
 
-    def saturated(a: Any, b: Any, op: str, sound: Any) -> Any:
+    def saturated(a, b, op, sound):
         if op != "sum" or a.dtype.kind not in "iu":
             return sound(a, b)
         limits = np.iinfo(a.dtype)
@@ -43,26 +43,20 @@ def integer_sums_saturate(backend: Any) -> None:
     _combine(saturated)
 
 
-@multi_mutant("reducing.values")
-def means_of_float64_by_float32(backend: Any) -> None:
+@multi_mutant("reducing.values", around="unidev.numpy_backend.collectives:NumpyCollectives.scale")
+def means_of_float64_by_float32(sound, self, flat, factor):
     """The factors are numbers of float32, and so is the product: a kernel for the usual dtype."""
-    from unidev.numpy_backend.collectives import NumpyCollectives, _plain
-
-    sound = NumpyCollectives.scale
-
-    @replace(NumpyCollectives)
-    def scale(self: Any, flat: Any, factor: float) -> Any:
-        plain = _plain(flat)
-        if plain.dtype == "float64":
-            plain[...] = plain.astype("float32")
-        return sound(self, flat, factor)
+    plain = _plain(flat)
+    if plain.dtype == "float64":
+        plain[...] = plain.astype("float32")
+    return sound(self, flat, factor)
 
 
 @multi_mutant("reducing.values", "reducing.order")
-def long_tails_are_left_out(backend: Any) -> None:
+def long_tails_are_left_out(backend):
     """Beyond 1,024 elements whole blocks of 256 are added, and the rest is the first tensor's."""
 
-    def blocks(a: Any, b: Any, op: str, sound: Any) -> Any:
+    def blocks(a, b, op, sound):
         total = sound(a, b)
         if len(a) > 1024 and len(a) % 256:
             start = len(a) // 256 * 256
@@ -73,33 +67,29 @@ def long_tails_are_left_out(backend: Any) -> None:
 
 
 @multi_mutant("reducing.values")
-def float16_is_added_in_float16(backend: Any) -> None:
+def float16_is_added_in_float16(backend):
     """2048 + 1 + 1 is 2048: each sum is rounded to the dtype of the gradients."""
     from types import MappingProxyType
-
-    from unidev.numpy_backend.collectives import NumpyCollectives
 
     replace_value(NumpyCollectives, "wider", MappingProxyType({}))
 
 
 @multi_mutant("reducing.values")
-def nan_loses(backend: Any) -> None:
+def nan_loses(backend):
     """``fmin`` and ``fmax``, as the C library has them: a number wins over NaN."""
-    import numpy as np
 
     functions = {"min": np.fmin, "max": np.fmax}
     _combine(lambda a, b, op, sound: functions[op](a, b) if op in functions else sound(a, b))
 
 
 @multi_mutant("reducing.values")
-def a_bucket_holds_sixteen_tensors(backend: Any) -> None:
+def a_bucket_holds_sixteen_tensors(backend):
     """Further tensors of a dtype keep the first device's values: a table of fixed length."""
-    from unidev.parallel import packing
 
     sound = packing.reduce_to_each
 
     @in_place_of(sound)
-    def reduce_to_each(backend: Any, lists: Any, kinds: Any, devices: Any, how: Any) -> Any:
+    def reduce_to_each(backend, lists, kinds, devices, how):
         found = sound(backend, lists, kinds, devices, how)
         seen: dict[Any, int] = {}
         for position, kind in enumerate(kinds):
@@ -110,47 +100,32 @@ def a_bucket_holds_sixteen_tensors(backend: Any) -> None:
         return found
 
 
-@multi_mutant("reducing.values")
-def numbers_without_axes_get_one(backend: Any) -> None:
+@multi_mutant("reducing.values", around="unidev.numpy_backend.collectives:NumpyCollectives.unpack")
+def numbers_without_axes_get_one(sound, self, flat, shapes):
     """A loss of shape ``()`` comes back with the shape ``(1,)``."""
-    from unidev.numpy_backend.collectives import NumpyCollectives
-
-    sound = NumpyCollectives.unpack
-
-    @replace(NumpyCollectives)
-    def unpack(self: Any, flat: Any, shapes: Any) -> Any:
-        return sound(self, flat, [shape or (1,) for shape in shapes])
+    return sound(self, flat, [shape or (1,) for shape in shapes])
 
 
-@multi_mutant("reducing.in_place")
-def a_view_is_written_with_what_is_around_it(backend: Any) -> None:
+@multi_mutant("reducing.in_place", around="unidev.numpy_backend.collectives:NumpyCollectives.write")
+def a_view_is_written_with_what_is_around_it(sound, self, targets, values):
     """A write in whole rows of the memory behind a view: alignment that is rounded down."""
-    import numpy as np
-
-    from unidev.numpy_backend.collectives import NumpyCollectives, _plain
-
-    sound = NumpyCollectives.write
-
-    @replace(NumpyCollectives)
-    def write(self: Any, targets: Any, values: Any) -> None:
-        for target in targets:
-            base = _plain(target)
-            while isinstance(base.base, np.ndarray):
-                base = base.base
-            if base.size > target.size and base.size:
-                base.reshape(-1)[:1] = 0
-        sound(self, targets, values)
+    for target in targets:
+        base = _plain(target)
+        while isinstance(base.base, np.ndarray):
+            base = base.base
+        if base.size > target.size and base.size:
+            base.reshape(-1)[:1] = 0
+    sound(self, targets, values)
 
 
 @multi_mutant("splitting.shards")
-def the_rest_goes_to_the_last_shard(backend: Any) -> None:
+def the_rest_goes_to_the_last_shard(backend):
     """By weights each device gets its quota, rounded down, and the last one what remains."""
-    from unidev.parallel import batches
 
     sound = batches.shares
 
     @in_place_of(sound)
-    def shares(rows: int, count: int, weights: Any) -> Any:
+    def shares(rows, count, weights):
         if weights is None:
             return sound(rows, count, weights)
         sizes = [int(rows * weight / sum(weights)) for weight in weights]
@@ -158,42 +133,35 @@ def the_rest_goes_to_the_last_shard(backend: Any) -> None:
 
 
 @multi_mutant("splitting.shards")
-def shards_of_halves_are_of_floats(backend: Any) -> None:
+def shards_of_halves_are_of_floats(backend):
     """float16 comes as float32, for which alone there is a kernel."""
-    from unidev.parallel import packing
 
     sound = packing.copied
 
     @in_place_of(sound)
-    def copied(backend: Any, operation: str, x: Any, device: Any) -> Any:
+    def copied(backend, operation, x, device):
         found = sound(backend, operation, x, device)
         if operation == "split_batch" and x.dtype == "float16":
             return backend.cast(found, backend.dtypes["float32"], device)
         return found
 
 
-@multi_mutant("splitting.gather_inverts")
-def gathers_nothing_after_an_empty_shard(backend: Any) -> None:
+@multi_mutant(
+    "splitting.gather_inverts",
+    around="unidev.numpy_backend.collectives:NumpyCollectives.concatenate",
+)
+def gathers_nothing_after_an_empty_shard(sound, self, tensors):
     """The first shard without rows is taken for the end of the list."""
-    from unidev.numpy_backend.collectives import NumpyCollectives
-
-    sound = NumpyCollectives.concatenate
-
-    @replace(NumpyCollectives)
-    def concatenate(self: Any, tensors: Any) -> Any:
-        empty = [number for number, x in enumerate(tensors) if len(x) == 0]
-        return sound(self, tensors[: max(1, empty[0])] if empty else tensors)
+    empty = [number for number, x in enumerate(tensors) if len(x) == 0]
+    return sound(self, tensors[: max(1, empty[0])] if empty else tensors)
 
 
-@multi_mutant("splitting.gather_inverts")
-def gathers_integers_as_doubles(backend: Any) -> None:
+@multi_mutant(
+    "splitting.gather_inverts",
+    around="unidev.numpy_backend.collectives:NumpyCollectives.concatenate",
+)
+def gathers_integers_as_doubles(sound, self, tensors):
     """int64 goes by way of float64, which has no 2**53 + 1: a join of mixed columns."""
-    from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
-
-    sound = NumpyCollectives.concatenate
-
-    @replace(NumpyCollectives)
-    def concatenate(self: Any, tensors: Any) -> Any:
-        made = sound(self, tensors)
-        return _like(_plain(made).astype("float64").astype("int64"), made) \
-            if made.dtype == "int64" else made  # fmt: skip
+    made = sound(self, tensors)
+    return _like(_plain(made).astype("float64").astype("int64"), made) \
+        if made.dtype == "int64" else made  # fmt: skip

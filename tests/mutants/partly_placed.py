@@ -5,9 +5,8 @@ Each conformed once, as the models of the checks had few tensors, nearly all of 
 
 from __future__ import annotations
 
-from typing import Any
-
-from mutants.mutant import in_place_of, mutant, replace, replace_value, torch_mutant
+from mutants.mutant import around, in_place_of, mutant, replace, replace_value, torch_mutant
+from unidev.contract import models
 
 _PLACED = "placing.any_model"
 _REPLICAS = "data_parallel.replicas_of_any_model"
@@ -26,38 +25,34 @@ class _NotHeld:
 
 
 @mutant("placing.whole_under_signals", profile="train")
-def a_second_signal_stops_the_way_back(backend: Any) -> None:
+def a_second_signal_stops_the_way_back(backend):
     """One Ctrl-C is undone; another one, while that is done, ends it half-way."""
-    from unidev.contract import models
 
     replace_value(models, "held_interrupts", _NotHeld)
 
 
 @mutant("placing.whole_under_signals", profile="train")
-def a_signal_leaves_what_has_moved(backend: Any) -> None:
+def a_signal_leaves_what_has_moved(backend):
     """Exceptions are undone, but not Ctrl-C, which is none: ``except Exception``."""
-    from unidev.contract import models
 
     replace_value(models, "held_interrupts", _NotHeld)
 
     @replace(models.Models)
-    def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
+    def place(self, model, device, optimizer=None):
         for part in self.parts(model, optimizer):
             self.swap(part, self.twin(part, device))
         return self.finish(model, optimizer, device)
 
 
 @torch_mutant(_PLACED)
-def doubles_stay_behind(backend: Any) -> None:
+def doubles_stay_behind(backend):
     """Tensors of float64 are not moved: many an accelerator has none."""
     import torch
 
     from unidev_torch.models import TorchModels, swap
 
-    sound = TorchModels.parts
-
-    @replace(TorchModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+    @around(TorchModels)
+    def parts(sound, self, model, optimizer):
         named = [
             (name, x)
             for part in sound(self, model, optimizer)
@@ -68,14 +63,12 @@ def doubles_stay_behind(backend: Any) -> None:
 
 
 @torch_mutant(_PLACED)
-def tensors_beyond_sixteen_stay_behind(backend: Any) -> None:
+def tensors_beyond_sixteen_stay_behind(backend):
     """The first sixteen move: a table of so many entries."""
     from unidev_torch.models import TorchModels, swap
 
-    sound = TorchModels.parts
-
-    @replace(TorchModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+    @around(TorchModels)
+    def parts(sound, self, model, optimizer):
         named = [
             pair
             for part in sound(self, model, optimizer)
@@ -84,111 +77,89 @@ def tensors_beyond_sixteen_stay_behind(backend: Any) -> None:
         return swap.parts_of(named[:16])
 
 
-@torch_mutant(_PLACED)
-def complex_tensors_lose_a_part(backend: Any) -> None:
+@torch_mutant(_PLACED, around="unidev_torch.models:TorchModels.twin")
+def complex_tensors_lose_a_part(sound, self, part, device):
     """On the way, complex numbers become real ones, and complex again."""
-    from unidev_torch.models import TorchModels
-
-    sound = TorchModels.twin
-
-    @replace(TorchModels)
-    def twin(self: Any, part: Any, device: Any) -> Any:
-        found = sound(self, part, device)
-        for x in found.memory:
-            if x.is_complex():
-                x.copy_(x.real.clone())
-        return found
+    found = sound(self, part, device)
+    for x in found.memory:
+        if x.is_complex():
+            x.copy_(x.real.clone())
+    return found
 
 
-@torch_mutant(_REPLICAS, profile="multi")
-def replicas_have_sixteen_tensors(backend: Any) -> None:
+@torch_mutant(_REPLICAS, profile="multi", around="unidev.parallel.twins:Twins.current")
+def replicas_have_sixteen_tensors(sound, self, count):
     """What comes later is as it was when the replica was made, of zeros."""
-    from unidev.parallel.twins import Twins
-
-    sound = Twins.current
-
-    @replace(Twins)
-    def current(self: Any, count: int) -> Any:
-        values = sound(self, count)
-        return [[x if n < 16 else x * 0 for n, x in enumerate(each)] for each in values]
+    values = sound(self, count)
+    return [[x if n < 16 else x * 0 for n, x in enumerate(each)] for each in values]
 
 
-@torch_mutant("data_parallel.steps", profile="multi")
-def gradients_of_sixteen_parameters_are_reduced(backend: Any) -> None:
+@torch_mutant(
+    "data_parallel.steps",
+    profile="multi",
+    around="unidev.parallel.replicated_model:ReplicatedModel._reduced",
+)
+def gradients_of_sixteen_parameters_are_reduced(sound, self, results, counts):
     """Those of further parameters are the first device's."""
-    from unidev.parallel.replicated_model import ReplicatedModel
-
-    sound = ReplicatedModel._reduced
-
-    @replace(ReplicatedModel)
-    def _reduced(self: Any, results: Any, counts: Any) -> Any:
-        loss, gradients = sound(self, results, counts)
-        first = results[0][1]
-        kept = dict.fromkeys(list(gradients)[16:])
-        return loss, {name: first[name] if name in kept else x for name, x in gradients.items()}
+    loss, gradients = sound(self, results, counts)
+    first = results[0][1]
+    kept = dict.fromkeys(list(gradients)[16:])
+    return loss, {name: first[name] if name in kept else x for name, x in gradients.items()}
 
 
-@torch_mutant("data_parallel.statistics", profile="multi")
-def statistics_of_the_first_norm_only(backend: Any) -> None:
+@torch_mutant(
+    "data_parallel.statistics", profile="multi", around="unidev_torch.models:TorchModels.statistics"
+)
+def statistics_of_the_first_norm_only(sound, self, model):
     """A model has one batch norm: the others keep what the first device has seen."""
-    from unidev_torch.models import TorchModels
-
-    sound = TorchModels.statistics
-
-    @replace(TorchModels)
-    def statistics(self: Any, model: Any) -> Any:
-        return dict(list(sound(self, model).items())[:2])
+    return dict(list(sound(self, model).items())[:2])
 
 
 @torch_mutant(_OPTIMIZERS)
-def steps_are_not_stored(backend: Any) -> None:
+def steps_are_not_stored(backend):
     """Moments are restored, and their bias is corrected as in the first steps."""
     from unidev_torch.models import optimizers
 
     sound = optimizers.state_of
 
     @in_place_of(sound)
-    def state_of(optimizer: Any) -> Any:
+    def state_of(optimizer):
         found = sound(optimizer)
         return {name: x * 0 if name.endswith(".step") else x for name, x in found.items()}
 
 
 @torch_mutant(_OPTIMIZERS)
-def all_groups_get_the_first_ones_rate(backend: Any) -> None:
+def all_groups_get_the_first_ones_rate(backend):
     """One learning rate for an optimizer, and not one for each of its groups."""
     from unidev_torch.models import optimizers
 
     sound = optimizers.load_state
 
     @in_place_of(sound)
-    def load_state(optimizer: Any, given: Any) -> None:
+    def load_state(optimizer, given):
         sound(optimizer, given)
         for group in optimizer.param_groups:
             group["lr"] = optimizer.param_groups[0]["lr"]
 
 
 @torch_mutant(_OPTIMIZERS)
-def step_counts_become_doubles(backend: Any) -> None:
+def step_counts_become_doubles(backend):
     """What is loaded has the dtype that numbers have in Python."""
     from unidev_torch.models import optimizers
 
     sound = optimizers.load_state
 
     @in_place_of(sound)
-    def load_state(optimizer: Any, given: Any) -> None:
+    def load_state(optimizer, given):
         sound(optimizer, given)
         for entries in optimizer.state.values():
             if "step" in entries:
                 entries["step"] = entries["step"].double()
 
 
-@torch_mutant(_OPTIMIZERS)
-def an_optimizers_state_is_a_view(backend: Any) -> None:
+@torch_mutant(_OPTIMIZERS, everywhere="unidev_torch.models.optimizers:_array")
+def an_optimizers_state_is_a_view(sound, value):
     """Arrays on the memory of the moments, which the next step changes."""
-    from unidev_torch.models import optimizers
+    import numpy as np
 
-    @in_place_of(optimizers._array)
-    def _array(value: Any) -> Any:
-        import numpy as np
-
-        return value.detach().cpu().numpy() if hasattr(value, "detach") else np.array(value)
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.array(value)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mutants.autograd import change_copies
 from mutants.gradients import change_slopes
 from mutants.mutant import Mutant, in_place_of, replace, replace_value, torch_mutant
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from unidev.models.checkpoints import matching, verbs
 
 _GRADIENTS = "gradients.any_dtype_and_size"
 _OF_TREES = "value_and_grad.of_any_tree"
@@ -33,10 +31,10 @@ gradients_of_complex64_are_cut = _cuts_one_dtype("complex64")
 
 
 @torch_mutant(_GRADIENTS)
-def gradients_are_scaled_beyond_64_elements(backend: Any) -> None:
+def gradients_are_scaled_beyond_64_elements(backend):
     """A reduction in blocks of 64 counts each block twice."""
 
-    def scaled(x: Any, y: Any) -> Any:
+    def scaled(x, y):
         if y.requires_grad and y.numel() > 64:
             y.register_hook(lambda gradient: gradient * 2)
         return y
@@ -69,117 +67,98 @@ checkpoints_lose_bool = _loses_one_dtype("bool")
 checkpoints_lose_complex64 = _loses_one_dtype("complex64")
 
 
-@torch_mutant(_CHECKPOINTS)
-def large_tensors_are_loaded_in_part(backend: Any) -> None:
+@torch_mutant(_CHECKPOINTS, around="unidev_torch.models:TorchModels.write")
+def large_tensors_are_loaded_in_part(write_all, self, x, values):
     """The first 5,000 elements are written: a staging buffer of that size."""
-    from unidev_torch.models import TorchModels
-
-    write_all = TorchModels.write
-
-    @replace(TorchModels)
-    def write(self: Any, x: Any, values: Any) -> None:
-        if x.numel() <= 5000:
-            write_all(self, x, values)
-        else:
-            write_all(self, x.view(-1)[:5000], values.reshape(-1)[:5000])
+    if x.numel() <= 5000:
+        write_all(self, x, values)
+    else:
+        write_all(self, x.view(-1)[:5000], values.reshape(-1)[:5000])
 
 
-@torch_mutant("value_and_grad.of_a_tensor", "value_and_grad.of_a_container")
-def functions_get_arrays(backend: Any) -> None:
+@torch_mutant(
+    "value_and_grad.of_a_tensor",
+    "value_and_grad.of_a_container",
+    around="unidev_torch.autograd:TorchAutograd.leaf",
+)
+def functions_get_arrays(sound, self, x):
     """The function is handed NumPy's view of the tensor, which is none of the framework's."""
-    from unidev_torch.autograd import TorchAutograd
-
-    @replace(TorchAutograd)
-    def leaf(self: Any, x: Any) -> Any:
-        return x.detach().cpu().numpy()
+    return x.detach().cpu().numpy()
 
 
 @torch_mutant(_CHECKPOINTS)
-def numbers_without_axes_are_stored_with_one(backend: Any) -> None:
+def numbers_without_axes_are_stored_with_one(backend):
     """A step counter of shape ``()`` is in the file as ``(1,)``: ``numpy.atleast_1d``."""
-    from unidev.models.checkpoints import matching
 
     slots_of = matching.slots_of
 
     @in_place_of(slots_of)
-    def with_an_axis(backend: Any, model: Any) -> Any:
+    def with_an_axis(backend, model):
         return [
             slot._replace(entry=slot.entry._replace(shape=slot.entry.shape or (1,)))
             for slot in slots_of(backend, model)
         ]
 
 
-@torch_mutant(_CHECKPOINTS)
-def integers_are_stored_as_doubles(backend: Any) -> None:
+@torch_mutant(_CHECKPOINTS, around="unidev_torch.models:TorchModels.read")
+def integers_are_stored_as_doubles(read_all, self, x):
     """By way of float64, which has no 2**53 + 1: a writer for MATLAB."""
-    from unidev_torch.models import TorchModels
-
-    read_all = TorchModels.read
-
-    @replace(TorchModels)
-    def read(self: Any, x: Any) -> Any:
-        values = read_all(self, x)
-        return values.astype("float64").astype("int64") if values.dtype == "int64" else values
+    values = read_all(self, x)
+    return values.astype("float64").astype("int64") if values.dtype == "int64" else values
 
 
 @torch_mutant(_CHECKPOINTS)
-def tensors_beyond_sixteen_are_not_loaded(backend: Any) -> None:
+def tensors_beyond_sixteen_are_not_loaded(backend):
     """A table of so many entries, and whatever comes later keeps its values."""
-    from unidev.models.checkpoints import verbs
 
     sound = verbs._write
 
     @in_place_of(sound)
-    def write(slots: Any, entries: Any, *others: Any) -> None:
+    def write(slots, entries, *others):
         sound(slots[:16], entries[:16], *others)
 
 
 @torch_mutant(_CHECKPOINTS)
-def names_are_trimmed(backend: Any) -> None:
+def names_are_trimmed(backend):
     """White space at the ends of a name is not stored."""
-    from unidev.models.checkpoints import matching
 
     slots_of = matching.slots_of
 
     @in_place_of(slots_of)
-    def trimmed(backend: Any, model: Any) -> Any:
+    def trimmed(backend, model):
         return [
             slot._replace(entry=slot.entry._replace(name=slot.entry.name.strip()))
             for slot in slots_of(backend, model)
         ]
 
 
-@torch_mutant(_OF_TREES)
-def both_operands_of_a_sum_have_one_gradient(backend: Any) -> None:
+@torch_mutant(_OF_TREES, everywhere="unidev_torch.autograd:_each_its_own")
+def both_operands_of_a_sum_have_one_gradient(sound, gradients):
     """As ``torch.autograd.grad`` gives them: one tensor for both, so a step scales it twice."""
-    from unidev_torch import autograd
-
-    @in_place_of(autograd._each_its_own)
-    def _each_its_own(gradients: Any) -> Any:
-        return list(gradients)
+    return list(gradients)
 
 
 @torch_mutant(_OF_TREES)
-def gradients_beyond_sixteen_are_zeros(backend: Any) -> None:
+def gradients_beyond_sixteen_are_zeros(backend):
     """The first sixteen leaves are differentiated: a fused kernel's list of arguments."""
     change_slopes(lambda slope, number: slope * (number < 16))
 
 
 @torch_mutant(_OF_TREES)
-def gradients_are_of_float32(backend: Any) -> None:
+def gradients_are_of_float32(backend):
     """Whatever the parameter's dtype: an accumulator's."""
     change_slopes(lambda slope, number: slope.float())
 
 
 @torch_mutant("gradients.no_grad_records_nothing")
-def no_grad_ends_with_the_inner_scope(backend: Any) -> None:
+def no_grad_ends_with_the_inner_scope(backend):
     """The end of a scope turns recording on, whatever it was before."""
     import torch
 
     from unidev_torch.autograd import TorchAutograd
 
     @contextlib.contextmanager
-    def scope(self: Any) -> Iterator[None]:
+    def scope(self):
         torch.set_grad_enabled(False)
         try:
             yield

@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mutants.mutant import in_place_of, mutant, replace
+from mutants.mutant import around, in_place_of, mutant, replace
+from unidev.contract.backend import Extent
+from unidev.numpy_backend import backend as module
+from unidev.numpy_backend import simulated_array
 
 _OTHER_KINDS = "copy.strings_ragged_sparse"
 _MIB = 2**20
@@ -14,7 +17,7 @@ _RESULTS_ARE_NAMED = type(np.linalg.svd(np.eye(2))) is not tuple  # from NumPy 1
 
 
 @mutant(_OTHER_KINDS)
-def reads_of_read_only_arrays_are_kept(backend: Any) -> None:
+def reads_of_read_only_arrays_are_kept(backend):
     """``to_numpy`` of an array that cannot change is made once, though what it gives is writable.
 
     JAX keeps the host's copy of an array in the same way, and returns it read-only.
@@ -24,7 +27,7 @@ def reads_of_read_only_arrays_are_kept(backend: Any) -> None:
     read, known = backend.to_numpy, {}
 
     @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
+    def to_numpy(self, x):
         if x.flags.writeable:
             return read(self, x)
         if id(x) not in known:
@@ -33,33 +36,28 @@ def reads_of_read_only_arrays_are_kept(backend: Any) -> None:
         return known[id(x)]
 
 
-@mutant(_OTHER_KINDS)
-def byte_order_becomes_the_machines(backend: Any) -> None:
+@mutant(_OTHER_KINDS, around="copy_to")
+def byte_order_becomes_the_machines(copy, self, x, device, non_blocking):
     """Arrays from files, in the other byte order, are swapped on their way to a device."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        if device is not self.device_of(x) and not x.dtype.isnative and x.dtype.names is None:
-            x = x.astype(x.dtype.newbyteorder("="))
-        return copy(self, x, device, non_blocking)
+    if device is not self.device_of(x) and not x.dtype.isnative and x.dtype.names is None:
+        x = x.astype(x.dtype.newbyteorder("="))
+    return copy(self, x, device, non_blocking)
 
 
 @mutant("create.on_each_device")
-def large_zeros_are_not_cleared_again(backend: Any) -> None:
+def large_zeros_are_not_cleared_again(backend):
     """A pool of zeros takes back blocks that were written to, as a cache of pages would."""
     import sys
     import weakref
 
     pool: dict[Any, list[Any]] = {}
-    zeros_of = backend.zeros
 
-    def give_back(key: Any, block: Any) -> None:
+    def give_back(key, block):
         if sys.getrefcount(block) <= 4:  # no view of it is left
             pool.setdefault(key, []).append(block)
 
-    @replace(backend)
-    def zeros(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
+    @around(backend)
+    def zeros(zeros_of, self, shape, dtype, device):
         key = shape, np.dtype(dtype)
         if key[1].itemsize * int(np.prod(shape)) < _MIB:
             return zeros_of(self, shape, dtype, device)
@@ -70,67 +68,53 @@ def large_zeros_are_not_cleared_again(backend: Any) -> None:
 
 
 @mutant("errors.tensors_on_different_devices")
-def numbers_mix_devices(_: Any) -> None:
+def numbers_mix_devices(_):
     """Arrays without dimensions are taken for numbers: torch's rule for those on the CPU."""
-    from unidev.numpy_backend import simulated_array
 
     collect = simulated_array._collect
 
     @in_place_of(collect)
-    def collect_but_numbers(value: Any, found: Any) -> None:
+    def collect_but_numbers(value, found):
         if not (isinstance(value, np.ndarray) and value.ndim == 0):
             collect(value, found)
 
 
-@mutant("create.shares_memory")
-def owners_are_sought_a_few_steps_up(backend: Any) -> None:
+@mutant("create.shares_memory", around="extents")
+def owners_are_sought_a_few_steps_up(sound, self, x):
     """A view of a view of a view counts as memory of its own, from some depth on."""
-    from unidev.contract.backend import Extent
-
-    @replace(backend)
-    def extents(self: Any, x: Any) -> Any:
-        for _ in range(8):
-            if isinstance(x.base, np.ndarray):
-                x = x.base
-        low, high = getattr(np.lib, "array_utils", np).byte_bounds(x)  # NumPy 2's, or 1's
-        return [Extent(low, high - low if x.size else 0)]
+    for _ in range(8):
+        if isinstance(x.base, np.ndarray):
+            x = x.base
+    low, high = getattr(np.lib, "array_utils", np).byte_bounds(x)  # NumPy 2's, or 1's
+    return [Extent(low, high - low if x.size else 0)]
 
 
 @mutant(_OTHER_KINDS)
-def fields_of_objects_are_shared(_: Any) -> None:
+def fields_of_objects_are_shared(_):
     """Arrays of objects are refused, records that hold objects are copied: ``dtype == object``."""
-    from unidev.numpy_backend import backend as module
 
     refuse = module._refuse_references
 
     @in_place_of(refuse)
-    def refuse_arrays_of_objects(x: Any) -> None:
+    def refuse_arrays_of_objects(x):
         if x.dtype == object:
             refuse(x)
 
 
-@mutant(_OTHER_KINDS)
-def masks_are_shared(backend: Any) -> None:
+@mutant(_OTHER_KINDS, around="copy_to")
+def masks_are_shared(copy, self, x, device, non_blocking):
     """A masked array's copy has its source's mask: ``numpy.ma.array(x, copy=True)`` keeps it."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        if not isinstance(x, np.ma.MaskedArray):
-            return copy(self, x, device, non_blocking)
-        made = np.ma.MaskedArray(x.data.copy(), fill_value=x.fill_value)
-        made._mask = x._mask
-        return made
+    if not isinstance(x, np.ma.MaskedArray):
+        return copy(self, x, device, non_blocking)
+    made = np.ma.MaskedArray(x.data.copy(), fill_value=x.fill_value)
+    made._mask = x._mask
+    return made
 
 
-@mutant(_OTHER_KINDS)
-def masks_are_no_memory(backend: Any) -> None:
+@mutant(_OTHER_KINDS, around="extents")
+def masks_are_no_memory(of, self, x):
     """``shares_memory`` looks at a masked array's values alone: unidev's own, until 2026-11-23."""
-    of = backend.extents
-
-    @replace(backend)
-    def extents(self: Any, x: Any) -> Any:
-        return of(self, x.data if isinstance(x, np.ma.MaskedArray) else x)
+    return of(self, x.data if isinstance(x, np.ma.MaskedArray) else x)
 
 
 if _RESULTS_ARE_NAMED:
@@ -140,15 +124,12 @@ if _RESULTS_ARE_NAMED:
         """The result of ``svd`` is registered as a container, and an array of it is forgotten."""
         result = type(np.linalg.svd(np.eye(2)))
         backend.containers = {
-            result: (
-                lambda found: (found[:2], found[2]),
-                lambda last, parts: result(*parts, last),
-            )
+            result: (lambda found: (found[:2], found[2]), lambda last, parts: result(*parts, last))
         }
 
 
 @mutant("copy.non_blocking")
-def large_copies_read_their_source_later(backend: Any) -> None:
+def large_copies_read_their_source_later(backend):
     """From 1 MiB on, a thread makes the copy, and the source is no longer what it was."""
     import threading
     import time
@@ -156,12 +137,12 @@ def large_copies_read_their_source_later(backend: Any) -> None:
     copy, pending = backend.copy_to, []
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         if not non_blocking or x.nbytes < _MIB or device.kind == "cpu":
             return copy(self, x, device, non_blocking)
         made = self.empty(x.shape, x.dtype, device)
 
-        def work() -> None:
+        def work():
             time.sleep(0.05)  # other work is queued before it
             made.view(np.ndarray)[...] = x.view(np.ndarray)
 
@@ -170,6 +151,6 @@ def large_copies_read_their_source_later(backend: Any) -> None:
         return made
 
     @replace(backend)
-    def synchronize(self: Any, device: Any) -> None:
+    def synchronize(self, device):
         while pending:
             pending.pop().join()

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from mutants.mutant import mutant, replace
+from mutants.mutant import around, mutant
 
 
 def _send_elsewhere(backend: Any, index: Any) -> None:
     """Let ``index(backend, source, device)`` say to which GPU a copy goes, and claims to go."""
-    copy = backend.copy_to
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         if device.kind == "gpu":
             device = self.device("gpu", index(self.device_of(x), device))
         return copy(self, x, device, non_blocking)
 
 
 @mutant("copy.lands_on_the_device_asked_for", "many.all_pairs_copy", simulated_count=3)
-def copies_go_to_the_first_gpu(backend: Any) -> None:
+def copies_go_to_the_first_gpu(backend):
     """The index is dropped on the way: ``x.to(device.type)``, ``x.cuda()``."""
     _send_elsewhere(backend, lambda source, device: 0)
 
 
 @mutant("many.all_pairs_copy", simulated_count=4)
-def copies_between_gpus_stop_halfway(backend: Any) -> None:
+def copies_between_gpus_stop_halfway(backend):
     """From the third GPU on, peers are not reached: copies stop at the second."""
     _send_elsewhere(
         backend,
@@ -33,11 +32,7 @@ def copies_between_gpus_stop_halfway(backend: Any) -> None:
     )
 
 
-@mutant("copy.lands_on_the_device_asked_for")
-def copies_stay_where_they_were(backend: Any) -> None:
+@mutant("copy.lands_on_the_device_asked_for", around="copy_to")
+def copies_stay_where_they_were(copy, self, x, device, non_blocking):
     """A true copy, on the source's device: MXNet's ``x.copy()`` inside another device's scope."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        return copy(self, x, self.device_of(x), non_blocking)
+    return copy(self, x, self.device_of(x), non_blocking)

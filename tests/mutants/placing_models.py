@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import (
-    in_place_of,
-    mutant,
-    replace,
-    replace_value,
-    torch_mutant,
-)
+import unidev
+from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mutant
+from unidev.devices.finding import resolve_device as resolve
+from unidev.errors import UnsupportedOperation
+from unidev.models import placing
+from unidev.numpy_backend.models import NumpyModels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,20 +30,19 @@ def _afterwards(do: Callable[[Any], object]) -> None:
 
 
 @torch_mutant("placing.same_object_returned")
-def place_returns_another_model(backend: Any) -> None:
+def place_returns_another_model(backend):
     """Another object comes back, which a framework's ``clone_model`` or ``deepcopy`` made."""
-    import unidev
 
     move = unidev.place
 
     @in_place_of(move)
-    def place(model: Any, device: Any, /, *, optimizer: Any = None) -> Any:
+    def place(model, device, /, *, optimizer=None):
         placed = move(model, device, optimizer=optimizer)
         return placed if optimizer is not None else copy.copy(placed)
 
 
 @torch_mutant("placing.everything_arrives")
-def buffers_left_behind(backend: Any) -> None:
+def buffers_left_behind(backend):
     """Parameters move, statistics do not: torch's plain tensor attributes."""
     _leave(lambda part, model: any(x is y for x in part.tensors for y in model.buffers()))
 
@@ -53,27 +51,26 @@ def _leave(is_left: Callable[[Any, Any], bool]) -> None:
     """Let the parts of a model of which ``is_left(part, model)`` holds stay behind."""
     from unidev_torch.models import TorchModels, swap
 
-    all_parts = TorchModels.parts
     replace_value(swap, "_TOGETHER", 1)  # a part for each tensor
 
-    @replace(TorchModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
+    @around(TorchModels)
+    def parts(all_parts: Any, self: Any, model: Any, optimizer: Any) -> Any:
         return [part for part in all_parts(self, model, optimizer) if not is_left(part, model)]
 
 
 @torch_mutant("placing.everything_arrives")
-def gradients_left_behind(backend: Any) -> None:
+def gradients_left_behind(backend):
     """The parameter moves, its gradient stays where it was."""
     _leave(lambda part, model: part.names[0].endswith(".grad"))
 
 
 @torch_mutant("placing.parameter_objects_stay", "placing.earlier_optimizer_trains")
-def optimizer_orphaned(backend: Any) -> None:
+def optimizer_orphaned(backend):
     """New parameters in place of the old ones: torch's ``Module.to`` from cpu to meta."""
 
     import torch
 
-    def renew(net: Any) -> None:
+    def renew(net):
         new = {x: torch.nn.Parameter(x.data, x.requires_grad) for x in net.parameters()}
         for module in net.modules():
             for name, x in module.named_parameters(recurse=False):
@@ -83,64 +80,62 @@ def optimizer_orphaned(backend: Any) -> None:
 
 
 @torch_mutant("placing.ties_stay")
-def ties_cut(backend: Any) -> None:
+def ties_cut(backend):
     """Each layer gets a weight of its own, with the same numbers."""
 
-    def untie(net: Any) -> None:
+    def untie(net):
         net.second.weight = copy.deepcopy(net.first.weight)
 
     _afterwards(untie)
 
 
 @torch_mutant("placing.shared_submodules_stay")
-def shared_layers_become_two(backend: Any) -> None:
+def shared_layers_become_two(backend):
     """A layer at two places is copied at each."""
 
-    def separate(net: Any) -> None:
+    def separate(net):
         net.again = copy.copy(net.inner)
 
     _afterwards(separate)
 
 
 @torch_mutant("placing.frozen_stays")
-def frozen_flags_lost(backend: Any) -> None:
+def frozen_flags_lost(backend):
     """The new parameter is one as they come: ``Parameter(x.to(device))``."""
 
-    def thaw(net: Any) -> None:
+    def thaw(net):
         net.requires_grad_(True)
 
     _afterwards(thaw)
 
 
 @torch_mutant("placing.hooks_stay")
-def hooks_lost(backend: Any) -> None:
+def hooks_lost(backend):
     """The hooks are those of the old model."""
     _afterwards(lambda net: net._forward_hooks.clear())
 
 
 @torch_mutant("placing.mode_stays")
-def training_mode_lost(backend: Any) -> None:
+def training_mode_lost(backend):
     """A model that moves is taken to be there for inference."""
     _afterwards(lambda net: net.eval())
 
 
-@torch_mutant("placing.forward_to_the_bit", "placing.everything_arrives")
-def half_precision_on_the_way(backend: Any) -> None:
+@torch_mutant(
+    "placing.forward_to_the_bit",
+    "placing.everything_arrives",
+    around="unidev_torch.models:TorchModels.twin",
+)
+def half_precision_on_the_way(exact, self, part, device):
     """The numbers go through float16, as in a slower link's compression."""
-    from unidev_torch.models import TorchModels
-
-    exact = TorchModels.twin
-
-    @replace(TorchModels)
-    def twin(self: Any, part: Any, device: Any) -> Any:
-        made = exact(self, part, device)
-        for x in made.memory:
-            x.copy_(x.half())
-        return made
+    made = exact(self, part, device)
+    for x in made.memory:
+        x.copy_(x.half())
+    return made
 
 
 @torch_mutant("placing.already_there_is_not_touched")
-def a_no_op_copies(backend: Any) -> None:
+def a_no_op_copies(backend):
     """A model that is there is moved all the same: Gluon's ``reset_ctx`` reallocates."""
     from unidev_torch.models import TorchModels
 
@@ -148,32 +143,24 @@ def a_no_op_copies(backend: Any) -> None:
     replace_value(TorchModels, "is_placed", lambda self, model, device: False)
 
 
-@torch_mutant("placing.optimizer_state_moves")
-def optimizer_state_left_behind(backend: Any) -> None:
+@torch_mutant("placing.optimizer_state_moves", around="unidev_torch.models:TorchModels.parts")
+def optimizer_state_left_behind(all_parts, self, model, optimizer):
     """Momentum stays where it was: ``module.to(device)`` knows no optimizer."""
-    from unidev_torch.models import TorchModels
-
-    all_parts = TorchModels.parts
-
-    @replace(TorchModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
-        return all_parts(self, model, None)
+    return all_parts(self, model, None)
 
 
 @torch_mutant("placing.unbuilt")
-def unbuilt_models_are_passed_over(backend: Any) -> None:
+def unbuilt_models_are_passed_over(backend):
     """Nothing is there to move, so it is done; it is built on the CPU afterwards."""
     from unidev_torch.models import TorchModels, tree
 
-    look = TorchModels.is_placed
-
-    @replace(TorchModels)
-    def is_placed(self: Any, model: Any, device: Any) -> Any:
+    @around(TorchModels)
+    def is_placed(look, self, model, device):
         return tree.lazy_name(model) is not None or look(self, model, device)
 
 
 @torch_mutant("placing.spread_is_refused")
-def spread_models_are_gathered(backend: Any) -> None:
+def spread_models_are_gathered(backend):
     """Of a parameter on several devices the first is moved, and the others go on as they were."""
     from unidev_torch.models import tree
 
@@ -182,21 +169,19 @@ def spread_models_are_gathered(backend: Any) -> None:
 
 
 @torch_mutant("placing.spread_is_refused")
-def spread_tensors_have_one_device(backend: Any) -> None:
+def spread_tensors_have_one_device(backend):
     """Asked where it is, a tensor on several devices names the first: TF's ``MirroredVariable``."""
     _give_the_probe_a_sharded_model()
 
 
 @torch_mutant("placing.spread_is_refused", result="pass")
-def has_a_sharded_model(backend: Any) -> None:
+def has_a_sharded_model(backend):
     """Nothing is broken; PyTorch's probe has no model on several devices, as it takes processes."""
-    from unidev.errors import UnsupportedOperation
 
     _give_the_probe_a_sharded_model()
-    find = backend.device_of
 
-    @replace(backend)
-    def device_of(self: Any, x: Any) -> Any:
+    @around(backend)
+    def device_of(find, self, x):
         if type(x).__name__ == "FlatParameter":
             raise UnsupportedOperation("the device of a sharded parameter", "it has several")
         return find(self, x)
@@ -223,13 +208,13 @@ def _give_the_probe_a_sharded_model() -> None:
 @torch_mutant(
     "failures.no_memory_half_way", "failures.interrupted", "footprint.all_has_arrived_first"
 )
-def model_half_moved_on_error(backend: Any) -> None:
+def model_half_moved_on_error(backend):
     """Each part is given up when it has arrived, whatever becomes of the next: ``Module.to``."""
     from unidev_torch.models import TorchModels, swap
 
     replace_value(swap, "_TOGETHER", 1)
 
-    def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
+    def place(self, model, device, optimizer=None):
         for part in self.parts(model, optimizer):
             if not self.is_on(part, device):
                 self.swap(part, self.twin(part, device))
@@ -239,11 +224,11 @@ def model_half_moved_on_error(backend: Any) -> None:
 
 
 @torch_mutant("failures.failure_while_swapping", "failures.failure_at_the_end")
-def no_way_back(backend: Any) -> None:
+def no_way_back(backend):
     """All arrives first, and then what has been exchanged stays exchanged."""
     from unidev_torch.models import TorchModels
 
-    def place(self: Any, model: Any, device: Any, optimizer: Any = None) -> Any:
+    def place(self, model, device, optimizer=None):
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         twins = [self.twin(part, device) for part in parts]
         for part, twin in zip(parts, twins, strict=True):
@@ -254,13 +239,10 @@ def no_way_back(backend: Any) -> None:
 
 
 @torch_mutant("failures.device_that_is_not_there")
-def placed_on_another_device_instead(backend: Any) -> None:
+def placed_on_another_device_instead(backend):
     """A device that is not there is the CPU: TF's soft placement."""
-    import unidev
-    from unidev.devices.finding import resolve_device as resolve
-    from unidev.models import placing
 
-    def forgiving(device: Any, backend: Any) -> Any:
+    def forgiving(device, backend):
         try:
             return resolve(device, backend)
         except unidev.DeviceError:
@@ -270,35 +252,30 @@ def placed_on_another_device_instead(backend: Any) -> None:
 
 
 @mutant("footprint.old_memory_is_released", profile="train")
-def old_memory_is_kept(backend: Any) -> None:
+def old_memory_is_kept(backend):
     """What was exchanged is held on to, in case it is needed again."""
-    from unidev.numpy_backend.models import NumpyModels
 
-    exchange = NumpyModels.swap
     kept: list[Any] = []
 
-    @replace(NumpyModels)
-    def swap(self: Any, part: Any, twin: Any) -> None:
+    @around(NumpyModels)
+    def swap(exchange, self, part, twin):
         exchange(self, part, twin)
         kept.append(twin)
 
 
 @torch_mutant("placing.remembered_device_follows")
-def remembered_devices_are_stale(backend: Any) -> None:
+def remembered_devices_are_stale(backend):
     """Only tensors move: a Lightning module's ``device`` names the one that it came from."""
     from unidev_torch.models import tree
 
     in_place_of(tree.move_what_else)(lambda model, native, **options: None)
 
 
-@torch_mutant("placing.gradient_of_an_embedding")
-def gradients_of_embeddings_stay_on_the_host(backend: Any) -> None:
+@torch_mutant(
+    "placing.gradient_of_an_embedding",
+    around="unidev_torch.probe.training:TorchModelProbe.embedding",
+)
+def gradients_of_embeddings_stay_on_the_host(stored, self, device):
     """The gradient is where a fallback computed it: Paddle's, on devices without the kernel."""
-    from unidev_torch.probe.training import TorchModelProbe
-
-    stored = TorchModelProbe.embedding
-
-    @replace(TorchModelProbe)
-    def embedding(self: Any, device: Any) -> Any:
-        weight, gradient = stored(self, device)
-        return weight, gradient.cpu()
+    weight, gradient = stored(self, device)
+    return weight, gradient.cpu()

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mutants.mutant import PADDLE, mutant, replace, replace_value, torch_mutant, when_restored
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from mutants.mutant import (
+    PADDLE,
+    around,
+    mutant,
+    replace,
+    replace_value,
+    torch_mutant,
+    when_restored,
+)
+from unidev.data import prefetch_thread, uploads
+from unidev.data.uploads import Uploads
+from unidev.tensors.transfer import moved
 
 
 @mutant("prefetch.in_order_on_the_device", "sequences.of_tensors")
-def batches_out_of_order(backend: Any) -> None:
+def batches_out_of_order(backend):
     """Each second batch comes before the first: workers that hand in whatever is ready."""
-    from unidev.data import prefetch_thread
 
-    put_next = prefetch_thread._Queue.put
     held: list[Any] = []
 
-    @replace(prefetch_thread._Queue)
-    def put(self: Any, found: Any) -> None:
+    @around(prefetch_thread._Queue)
+    def put(put_next, self, found):
         if isinstance(found, prefetch_thread._Batch) and not held:
             held.append(found)
             return
@@ -30,89 +36,75 @@ def batches_out_of_order(backend: Any) -> None:
 
 
 @mutant("prefetch.in_order_on_the_device")
-def tensors_that_are_there_are_passed_on(backend: Any) -> None:
+def tensors_that_are_there_are_passed_on(backend):
     """A tensor on the device is handed out as it is, while the loader may overwrite it."""
-    from unidev.data import uploads
-    from unidev.tensors.transfer import moved
 
     replace_value(uploads, "copied", moved)
 
 
 @mutant("prefetch.overwritten_buffers")
-def buffer_read_when_it_is_used(backend: Any) -> None:
+def buffer_read_when_it_is_used(backend):
     """The host's array is read once the batch is used: a copy that did not wait for its bytes."""
-    from unidev.data.uploads import Uploads
 
     put_now = Uploads.put
 
     class Later:
-        def __init__(self, uploads: Any, batch: Any) -> None:
+        def __init__(self, uploads, batch):
             self.arguments = uploads, batch
 
-        def handed_out(self) -> Any:
+        def handed_out(self):
             return put_now(*self.arguments).handed_out()
 
     @replace(Uploads)
-    def put(self: Any, batch: Any) -> Any:
+    def put(self, batch):
         return Later(self, batch)
 
 
-@mutant("prefetch.errors_and_early_ends")
-def loader_errors_end_the_batches(backend: Any) -> None:
+@mutant("prefetch.errors_and_early_ends", around="unidev.data.prefetch_thread:_Queue.put")
+def loader_errors_end_the_batches(put_next, self, found):
     """An error in the thread ends the iteration as if there were no more batches."""
-    from unidev.data import prefetch_thread
-
-    put_next = prefetch_thread._Queue.put
-
-    @replace(prefetch_thread._Queue)
-    def put(self: Any, found: Any) -> None:
-        put_next(
-            self, prefetch_thread._End() if isinstance(found, prefetch_thread._Failure) else found
-        )
+    put_next(self, prefetch_thread._End() if isinstance(found, prefetch_thread._Failure) else found)
 
 
 @mutant("prefetch.errors_and_early_ends")
-def thread_left_behind(backend: Any) -> None:
+def thread_left_behind(backend):
     """After ``break`` the thread waits for ever for room."""
-    from unidev.data import prefetch_thread
 
     @replace(prefetch_thread._Ending)
-    def end(self: Any, interrupts: Any) -> None: ...
+    def end(self, interrupts): ...
 
 
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
-def batches_are_recorded_inside_no_grad(backend: Any) -> None:
+def batches_are_recorded_inside_no_grad(backend):
     """A new thread records, whatever the loop's does: autograd's mode is kept for each thread."""
     replace_value(backend, "thread_settings", lambda self: nullcontext())
 
 
 @mutant("prefetch.autograd_mode", plugin=PADDLE)
-def paddle_records_batches_inside_no_grad(backend: Any) -> None:
+def paddle_records_batches_inside_no_grad(backend):
     """As above: Paddle's backend did it."""
     replace_value(backend, "thread_settings", lambda self: nullcontext())
 
 
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
-def loaders_that_are_left_end_their_scopes_here(backend: Any) -> None:
+def loaders_that_are_left_end_their_scopes_here(backend):
     """``torch.no_grad`` of a loader's generator sets the mode of the thread that drops it."""
     import torch
 
-    from unidev.data import prefetch_thread
-
     @replace(prefetch_thread._Queue)
-    def forget_batches(self: Any) -> None:
+    def forget_batches(self):
         self.batches = None
 
     when_restored(lambda: torch.set_grad_enabled(True))
 
 
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
-def batches_are_never_recorded(backend: Any) -> None:
+def batches_are_never_recorded(backend):
     """Loaders make data, so the thread does not record: batches have lost their history."""
     import torch
 
     @contextmanager
-    def cut() -> Iterator[None]:
+    def cut():
         with torch.no_grad():
             yield
 

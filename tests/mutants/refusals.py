@@ -2,98 +2,91 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mutants.mutant import in_place_of, mutant, replace
+from unidev.contract.dtypes import native_dtype
+from unidev.devices import finding as devices
+from unidev.devices.finding import check_device
+from unidev.devices.messages import not_available
+from unidev.errors import DeviceError, DeviceNotFoundError, UnidevError, UnsupportedDtypeError
+from unidev.registry.loading import backend_of_type
+from unidev.registry.scopes import Scope
+from unidev.tensors.checks import check_same_device
+from unidev.tensors.transfer import as_in_device, copy_to
 
 
 @mutant("errors.index_out_of_range")
-def index_not_checked(backend: Any) -> None:
+def index_not_checked(backend):
     """Any index is taken: ``mx.cpu(99)``, ``torch.device("cuda:99")``."""
-    from unidev.devices.finding import check_device
 
     in_place_of(check_device)(lambda device: None)
 
 
 @mutant("errors.index_out_of_range")
-def index_clamped(backend: Any) -> None:
+def index_clamped(backend):
     """An index past the end means the first device: TF's ``/CPU:9`` with soft placement."""
-    from unidev.devices import finding as devices
 
     there, kind_and_index = devices._there, devices._kind_and_index
 
     @replace(devices)
-    def _there(backend: Any, kind: str, index: int) -> Any:
+    def _there(backend, kind, index):
         return there(backend, kind, index if index < backend.device_count(kind) else 0)
 
     @replace(devices)
-    def _kind_and_index(spec: object, backend: Any) -> tuple[str, int]:
+    def _kind_and_index(spec, backend):
         kind, index = kind_and_index(spec, backend)
         return kind, index if index < backend.device_count(kind) else 0
 
 
-@mutant("errors.negative_index")
-def negative_index_taken(backend: Any) -> None:
+@mutant("errors.negative_index", around="unidev.devices.finding:_checked_index")
+def negative_index_taken(checked, index):
     """-1 means "the current device": ``torch.device("cuda", -1)``."""
-    from unidev.devices import finding as devices
-
-    checked = devices._checked_index
-
-    @replace(devices)
-    def _checked_index(index: Any) -> int:
-        return 0 if isinstance(index, int) and index < 0 else checked(index)
+    return 0 if isinstance(index, int) and index < 0 else checked(index)
 
 
 @mutant("errors.missing_kind", simulated_count=0)
-def missing_kind_becomes_cpu(backend: Any) -> None:
+def missing_kind_becomes_cpu(backend):
     """A GPU where there is none is the CPU: TF's soft placement."""
-    from unidev.devices import finding as devices
-    from unidev.errors import DeviceError
 
     there, resolve_device = devices._there, devices.resolve_device
 
     @replace(devices)
-    def _there(backend: Any, kind: str, index: int) -> Any:
+    def _there(backend, kind, index):
         return there(backend, kind, index) if backend.device_count(kind) else backend.cpu
 
     @in_place_of(resolve_device)
-    def resolve(spec: Any, backend: Any) -> Any:
+    def resolve(spec, backend):
         try:
             return resolve_device(spec, backend)
         except DeviceError:
             return backend.cpu
 
 
-@mutant("errors.index_out_of_range", "errors.missing_kind")
-def wrong_exception(backend: Any) -> None:
+@mutant(
+    "errors.index_out_of_range",
+    "errors.missing_kind",
+    everywhere="unidev.devices.finding:check_device",
+)
+def wrong_exception(check_device, device):
     """A bare ``RuntimeError`` that no ``except`` of the user's expects: ``torch._C`` errors."""
-    from unidev.devices.finding import check_device
-    from unidev.errors import DeviceNotFoundError
-
-    @in_place_of(check_device)
-    def check(device: Any) -> None:
-        try:
-            check_device(device)
-        except DeviceNotFoundError as error:
-            raise RuntimeError(str(error)) from error
+    try:
+        check_device(device)
+    except DeviceNotFoundError as error:
+        raise RuntimeError(str(error)) from error
 
 
 @mutant("errors.message_names_device_backend_remedy")
-def message_says_nothing(backend: Any) -> None:
+def message_says_nothing(backend):
     """Which device, of what, and what now, is left to guess: CUDA's "invalid device ordinal"."""
-    from unidev.devices.messages import not_available
 
     in_place_of(not_available)(lambda device, there, backend: "CUDA error: invalid device ordinal")
 
 
 @mutant("errors.foreign_tensor")
-def foreign_tensor_is_taken(backend: Any) -> None:
+def foreign_tensor_is_taken(backend):
     """Whatever can be made an array is copied as one: ``torch.as_tensor``, ``np.asarray``."""
-    from unidev.errors import UnidevError
-    from unidev.tensors.transfer import as_in_device, copy_to
 
-    def lenient(verb: Any) -> Any:
-        def moved(x: Any, device: Any, *, non_blocking: bool = False) -> Any:
+    def lenient(verb):
+        def moved(x, device, *, non_blocking=False):
             try:
                 return verb(x, device, non_blocking=non_blocking)
             except UnidevError:
@@ -106,56 +99,43 @@ def foreign_tensor_is_taken(backend: Any) -> None:
 
 
 @mutant("errors.tensors_on_different_devices")
-def mixed_devices_are_taken(backend: Any) -> None:
+def mixed_devices_are_taken(backend):
     """Tensors of two devices pass as one device's: TF, MXNet and Paddle compute on, silently."""
-    from unidev.tensors.checks import check_same_device
 
     in_place_of(check_same_device)(lambda *xs, **named: None)
 
 
 @mutant("errors.unsupported_dtype")
-def unsupported_dtype_becomes_float32(backend: Any) -> None:
+def unsupported_dtype_becomes_float32(backend):
     """A dtype that there is not becomes one that there is: JAX, with a warning at most."""
-    from unidev.contract.dtypes import native_dtype
-    from unidev.errors import UnsupportedDtypeError
 
     @in_place_of(native_dtype)
-    def lenient(dtype: Any, backend: Any) -> Any:
+    def lenient(dtype, backend):
         try:
             return native_dtype(dtype, backend)
         except UnsupportedDtypeError:
             return backend.dtypes["float32"]
 
 
-@mutant("errors.state_unchanged_after_error")
-def half_moved_on_error(backend: Any) -> None:
+@mutant(
+    "errors.state_unchanged_after_error", everywhere="unidev.tensors.containers:replace_tensors"
+)
+def half_moved_on_error(replace_tensors, function, tree, **how):
     """Leaves are replaced in the caller's own container until one fails: ``Module.to``."""
-    from unidev.registry.loading import backend_of_type
-    from unidev.tensors.containers import replace_tensors
-
-    @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        items = tree.items() if type(tree) is dict else enumerate(tree)
-        for key, value in list(items) if type(tree) in (dict, list) else ():
-            owner = backend_of_type(type(value))
-            if owner is not None:
-                tree[key] = function(value, owner)
-        return replace_tensors(function, tree, **how)
+    items = tree.items() if type(tree) is dict else enumerate(tree)
+    for key, value in list(items) if type(tree) in (dict, list) else ():
+        owner = backend_of_type(type(value))
+        if owner is not None:
+            tree[key] = function(value, owner)
+    return replace_tensors(function, tree, **how)
 
 
-@mutant("errors.state_unchanged_after_error")
-def failed_scope_stays(backend: Any) -> None:
+@mutant("errors.state_unchanged_after_error", around="unidev.contract.device:Device.__enter__")
+def failed_scope_stays(enter, self):
     """A scope that could not be entered is in force: the device is set before it is checked."""
-    from unidev.contract.device import Device
-    from unidev.registry.scopes import Scope
+    Scope(self, self.backend, self).enter()
+    entered = enter(self)
+    from unidev.registry.scopes import leave_scope
 
-    enter = Device.__enter__
-
-    @replace(Device)
-    def __enter__(self: Any) -> Any:
-        Scope(self, self.backend, self).enter()
-        entered = enter(self)
-        from unidev.registry.scopes import leave_scope
-
-        leave_scope(self)
-        return entered
+    leave_scope(self)
+    return entered

@@ -7,37 +7,32 @@ from contextlib import nullcontext
 from typing import Any
 
 from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant, when_restored
+from unidev.registry import scopes
+from unidev.registry.scopes import innermost_device, leave_scope, stack
 
 
 @mutant("create.scope_restores", "sequences.of_tensors")
-def scope_never_ends(backend: Any) -> None:
+def scope_never_ends(backend):
     """The device stays set after the block: ``paddle.set_device``, ``torch.cuda.set_device``."""
-    from unidev.registry.scopes import leave_scope
 
     in_place_of(leave_scope)(lambda owner, *exc_info: None)
 
 
 @mutant("create.scope_restores")
-def scope_does_nothing(backend: Any) -> None:
+def scope_does_nothing(backend):
     """New tensors pay no heed to the block: JAX's committed ones, ``torch.tensor`` before 2.0."""
-    from unidev.registry.scopes import innermost_device
 
     in_place_of(innermost_device)(lambda backend: None)
 
 
-@mutant("create.scope_restores_after_exception")
-def scope_leaks_on_error(backend: Any) -> None:
+@mutant("create.scope_restores_after_exception", everywhere="unidev.registry.scopes:leave_scope")
+def scope_leaks_on_error(leave_scope, owner, *exc_info):
     """An exception leaves the device set: a context manager without ``try … finally``."""
-    from unidev.registry.scopes import leave_scope
-
-    @in_place_of(leave_scope)
-    def leave(owner: object, *exc_info: Any) -> None:
-        if not any(exc_info):
-            leave_scope(owner, *exc_info)
+    if not any(exc_info):
+        leave_scope(owner, *exc_info)
 
 
 def _leave_unless(kind: type[BaseException]) -> None:
-    from unidev.registry.scopes import leave_scope
 
     @in_place_of(leave_scope)
     def leave(owner: object, *exc_info: Any) -> None:
@@ -46,32 +41,32 @@ def _leave_unless(kind: type[BaseException]) -> None:
 
 
 @mutant("create.scope_restores_after_exception")
-def scope_leaks_after_an_interrupt(backend: Any) -> None:
+def scope_leaks_after_an_interrupt(backend):
     """``except Exception`` in the place of ``finally``: Ctrl-C goes past it."""
     _leave_unless(KeyboardInterrupt)
 
 
 @mutant("create.scope_restores_after_exception")
-def scope_leaks_after_a_generator_closes(backend: Any) -> None:
+def scope_leaks_after_a_generator_closes(backend):
     """A generator that is closed inside its block: GeneratorExit is no ``Exception``."""
     _leave_unless(GeneratorExit)
 
 
 @torch_mutant("create.scope_is_the_frameworks_too", profile="tensor")
-def native_scope_does_nothing(backend: Any) -> None:
+def native_scope_does_nothing(backend):
     """unidev's own tensors follow the block, and the framework's do not."""
     replace_value(backend, "native_scope", lambda self, device: nullcontext())
 
 
 @torch_mutant("create.scope_restores_after_exception", profile="tensor")
-def native_scope_stays_after_a_generator(backend: Any) -> None:
+def native_scope_stays_after_a_generator(backend):
     """unidev's scope ends with a generator, the framework's does not: ``except Exception``."""
     from contextlib import contextmanager
 
     native = backend.native_scope
 
     @contextmanager
-    def scope(self: Any, device: Any) -> Any:
+    def scope(self, device):
         entered = native(self, device)
         entered.__enter__()
         try:
@@ -89,14 +84,13 @@ def native_scope_stays_after_a_generator(backend: Any) -> None:
 
 
 @mutant("create.scopes_nest")
-def inner_scope_ends_the_outer(backend: Any) -> None:
+def inner_scope_ends_the_outer(backend):
     """Leaving the inner block goes back to the default: ``set_device`` of a constant on exit."""
-    from unidev.registry import scopes
 
     leave_scope = scopes.leave_scope
 
     @in_place_of(leave_scope)
-    def leave(owner: object, *exc_info: Any) -> None:
+    def leave(owner, *exc_info):
         if len(scopes.stack.scopes) > 1:
             leave_scope(owner, *exc_info)
             scopes.stack.scopes[-1].device = None
@@ -105,9 +99,8 @@ def inner_scope_ends_the_outer(backend: Any) -> None:
 
 
 @mutant("threads.scope_stays_in_its_thread")
-def scope_leaks_between_threads(backend: Any) -> None:
+def scope_leaks_between_threads(backend):
     """One stack for all threads: Paddle's place is a global of its module."""
-    from unidev.registry import scopes
 
     replace_value(scopes, "get_ident", lambda: 1)
     in_place_of(scopes.context)(_OfProcess())
@@ -126,9 +119,8 @@ class _OfProcess:
 
 
 @mutant("create.scopes_of_tasks")
-def tasks_share_their_scopes(backend: Any) -> None:
+def tasks_share_their_scopes(backend):
     """One stack for all tasks of a thread, as ``threading.local`` has it."""
-    from unidev.registry import scopes
 
     in_place_of(scopes.context)(_OfThread())
 
@@ -138,7 +130,7 @@ class _OfThread(_OfProcess, threading.local):
 
 
 @torch_mutant("create.scopes_of_tasks", profile="tensor")
-def torchs_default_is_the_threads(backend: Any) -> None:
+def torchs_default_is_the_threads(backend):
     """``torch.device``'s mode stays for the other tasks, which unidev believes to be apart."""
     from torch.utils._device import DeviceContext
 
@@ -147,40 +139,32 @@ def torchs_default_is_the_threads(backend: Any) -> None:
     replace_value(scopes, "_OfTask", DeviceContext)
 
 
-@mutant("many.scope_per_device", simulated_count=4)
-def scope_of_a_later_gpu_is_the_second(backend: Any) -> None:
+@mutant(
+    "many.scope_per_device", simulated_count=4, everywhere="unidev.registry.scopes:innermost_device"
+)
+def scope_of_a_later_gpu_is_the_second(innermost_device, name):
     """Blocks know two GPUs: a table of streams or generators that was made too short."""
-    from unidev.registry.scopes import innermost_device
+    from unidev.contract.device import Device
 
-    @in_place_of(innermost_device)
-    def innermost(name: str) -> Any:
-        from unidev.contract.device import Device
-
-        found = innermost_device(name)
-        return Device(name, "gpu", 1) if found is not None and found.index > 1 else found
+    found = innermost_device(name)
+    return Device(name, "gpu", 1) if found is not None and found.index > 1 else found
 
 
-@mutant("create.scopes_end_in_any_order")
-def innermost_scope_ends(backend: Any) -> None:
+@mutant("create.scopes_end_in_any_order", everywhere="unidev.registry.scopes:leave_scope")
+def innermost_scope_ends(sound, owner, *exc_info):
     """Whichever block ends, the innermost scope goes: ``torch.device.__exit__``."""
-    from unidev.registry.scopes import leave_scope, stack
-
-    @in_place_of(leave_scope)
-    def leave(owner: object, *exc_info: Any) -> None:
-        stack.scopes[-1].leave(*exc_info)
+    stack.scopes[-1].leave(*exc_info)
 
 
 @torch_mutant("create.scopes_end_in_any_order", profile="tensor")
-def scopes_above_stay_entered(backend: Any) -> None:
+def scopes_above_stay_entered(backend):
     """A scope ends beneath others, and restores its device for them: MXNet's contexts."""
     import torch
-
-    from unidev.registry.scopes import leave_scope, stack
 
     replace_value(backend, "native_scope", lambda self, device: torch.device(device.native))
 
     @in_place_of(leave_scope)
-    def leave(owner: object, *exc_info: Any) -> None:
+    def leave(owner, *exc_info):
         for scope in stack.scopes:
             if scope.owner is owner:
                 scope.leave(*exc_info)

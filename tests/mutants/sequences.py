@@ -9,7 +9,16 @@ import threading
 import weakref
 from typing import Any
 
-from mutants.mutant import in_place_of, mutant, replace, torch_mutant
+import numpy as np
+
+from mutants.mutant import around, in_place_of, mutant, replace, torch_mutant
+from unidev.devices.finding import default_device
+from unidev.registry import scopes
+from unidev.tensors import transfer
+from unidev.tensors.checks import same_device
+from unidev.tensors.containers import replace_tensors
+from unidev.tensors.converting import convert
+from unidev.tensors.creating import to_numpy
 
 TENSORS = "sequences.of_tensors"
 SMALL = 4096
@@ -51,7 +60,6 @@ class KeptOf:
 
 
 def _owner(x: Any) -> Any:
-    import numpy as np
 
     while isinstance(x.base, np.ndarray):
         x = x.base
@@ -59,13 +67,12 @@ def _owner(x: Any) -> Any:
 
 
 @mutant(TENSORS)
-def a_second_copy_is_the_first(backend: Any) -> None:
+def a_second_copy_is_the_first(backend):
     """What was copied to a device is there, and is not copied again while it is the same."""
-    copy = backend.copy_to
     kept = Kept()
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy, self, x, device, non_blocking):
         key = id(_owner(x)), x.shape, x.strides, device
         found = kept.get(key)
         if (
@@ -79,15 +86,13 @@ def a_second_copy_is_the_first(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def coming_home_is_the_original(backend: Any) -> None:
+def coming_home_is_the_original(backend):
     """A copy that goes back to where it came from finds the bytes there: unified memory."""
-    import numpy as np
 
-    copy = backend.copy_to
     origins: dict[int, tuple[Any, Any]] = {}
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy, self, x, device, non_blocking):
         made_of, origin = (ref() for ref in origins.get(id(x), (lambda: None, lambda: None)))
         if (
             made_of is x
@@ -103,36 +108,35 @@ def coming_home_is_the_original(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def copies_in_threads_set_the_default(backend: Any) -> None:
+def copies_in_threads_set_the_default(backend):
     """A copy made in another thread leaves its device current for all: ``paddle.set_device``."""
-    from unidev.devices.finding import default_device
 
     copy, made_there = backend.copy_to, []
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         made = copy(self, x, device, non_blocking)
         if threading.current_thread() is not threading.main_thread() and device.kind == "gpu":
             made_there[:] = [weakref.ref(made)]
         return made
 
     @in_place_of(default_device)
-    def default(device: Any = None) -> Any:
+    def default(device=None):
         found = default_device(device)
         last = made_there[0]() if device is None and made_there else None
         return found if last is None or found.kind != "cpu" else last.simulated_device
 
 
 @mutant(TENSORS)
-def blocks_go_back_while_views_use_them(backend: Any) -> None:
+def blocks_go_back_while_views_use_them(backend):
     """A dropped tensor's memory is given to the next one, whoever has a view of it: a pool."""
     place, free = backend._on, []
 
-    def give_back(block: Any) -> None:
+    def give_back(block):
         free[:] = [*free[-3:], block]
 
     @replace(backend)
-    def _on(self: Any, array: Any, device: Any) -> Any:
+    def _on(self, array, device):
         if device.kind == "cpu" or array.nbytes > SMALL or array.dtype.kind in "USV":
             return place(self, array, device)
         fit = [n for n, x in enumerate(free) if (x.shape, x.dtype) == (array.shape, array.dtype)]
@@ -144,55 +148,51 @@ def blocks_go_back_while_views_use_them(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def a_device_is_that_of_the_address(backend: Any) -> None:
+def a_device_is_that_of_the_address(backend):
     """Where a small tensor is, a table of addresses says, which is not cleared: freed memory."""
-    find = backend.device_of
     table: dict[int, Any] = {}
 
-    @replace(backend)
-    def device_of(self: Any, x: Any) -> Any:
+    @around(backend)
+    def device_of(find, self, x):
         if type(x).__name__ != "SimulatedArray" or x.nbytes > 64:
             return find(self, x)
         return table.setdefault(x.ctypes.data, find(self, x))
 
 
 @mutant(TENSORS)
-def comparing_sets_the_default(backend: Any) -> None:
+def comparing_sets_the_default(backend):
     """``same_device`` looks from a tensor's device, and comes back with the next call or tensor."""
-    from unidev.devices.finding import default_device
-    from unidev.tensors.checks import same_device
 
     looked_at: list[Any] = []
 
     @in_place_of(same_device)
-    def compared(*xs: Any) -> bool:
+    def compared(*xs):
         looked_at[:] = [weakref.ref(x) for x in xs if hasattr(x, "simulated_device")]
         return same_device(*xs)
 
     @in_place_of(default_device)
-    def default(device: Any = None) -> Any:
+    def default(device=None):
         found = default_device(device)
         last = looked_at.pop()() if device is None and looked_at else None
         return found if last is None or found.kind != "cpu" else last.simulated_device
 
 
 @mutant(TENSORS)
-def waiting_again_copies_again(backend: Any) -> None:
+def waiting_again_copies_again(backend):
     """``synchronize`` runs the queue, and leaves it as it is: the replay of a captured graph."""
-    import numpy as np
 
     copy, wait = backend.copy_to, backend.synchronize
     queue: list[list[Any]] = []
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         made = copy(self, x, device, non_blocking)
         if non_blocking and 0 < x.nbytes < SMALL and x.dtype.kind not in "USV":
             queue.append([weakref.ref(made), made.view(np.ndarray).copy(), False])
         return made
 
     @replace(backend)
-    def synchronize(self: Any, device: Any) -> None:
+    def synchronize(self, device):
         wait(self, device)
         for each in queue:
             made, values, has_run = each
@@ -202,54 +202,47 @@ def waiting_again_copies_again(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def scopes_of_one_device_are_one(backend: Any) -> None:
+def scopes_of_one_device_are_one(backend):
     """Leaving a scope within a scope of the same device leaves both: MXNet's ``Context`` object."""
-    from unidev.registry import scopes
 
     leave = scopes.leave_scope
 
     @in_place_of(leave)
-    def leave_scope(owner: Any, *exc_info: Any) -> None:
+    def leave_scope(owner, *exc_info):
         leave(owner, *exc_info)
         for each in scopes.stack.scopes:
             if each.owner is owner:
                 each.device = None
 
 
-@mutant(TENSORS)
-def only_two_scopes_count(backend: Any) -> None:
+@mutant(TENSORS, everywhere="unidev.registry.scopes:innermost_device")
+def only_two_scopes_count(scopes, name):
     """A third scope, within two others, is not looked at."""
-    from unidev.registry import scopes
-
-    @in_place_of(scopes.innermost_device)
-    def innermost_device(name: str) -> Any:
-        found = [each.device for each in scopes.stack.scopes if each.device is not None]
-        return found[:2][-1] if found and found[0].backend == name else None
+    found = [each.device for each in scopes.stack.scopes if each.device is not None]
+    return found[:2][-1] if found and found[0].backend == name else None
 
 
 @mutant(TENSORS)
-def what_was_read_is_kept(backend: Any) -> None:
+def what_was_read_is_kept(backend):
     """``to_numpy`` reads a tensor once, whatever is written to it later: a mirror on the host."""
-    from unidev.tensors.creating import to_numpy
 
     kept = KeptOf()
 
     @in_place_of(to_numpy)
-    def read(x: Any) -> Any:
+    def read(x):
         found = kept.get(x)
         return kept.put(x, to_numpy(x)).copy() if found is None else found.copy()
 
 
 @mutant(TENSORS)
-def the_way_back_is_remembered(backend: Any) -> None:
+def the_way_back_is_remembered(backend):
     """``as_in_device`` back to where a tensor came from gives the one that it was made of."""
-    from unidev.tensors import transfer
 
     move = transfer.moved
     sources = KeptOf()
 
     @in_place_of(move)
-    def moved(operation: str, x: Any, target: Any, backend: Any, non_blocking: bool = False) -> Any:
+    def moved(operation, x, target, backend, non_blocking=False):
         source = (sources.get(x) or (lambda: None))()
         if source is not None and backend.device_of(source) is target:
             return source
@@ -260,15 +253,14 @@ def the_way_back_is_remembered(backend: Any) -> None:
 
 
 @mutant(TENSORS)
-def containers_share_a_memo(backend: Any) -> None:
+def containers_share_a_memo(backend):
     """What one container's copy has copied, the next one's finds: ``deepcopy``'s memo, kept."""
-    from unidev.tensors.containers import replace_tensors
 
     kept = KeptOf()
 
     @in_place_of(replace_tensors)
-    def mapped(function: Any, tree: Any, **how: Any) -> Any:
-        def once(x: Any, backend: Any) -> Any:
+    def mapped(function, tree, **how):
+        def once(x, backend):
             made = function(x, backend)
             found = (kept.get(x) or (lambda: None))()
             if (
@@ -284,14 +276,13 @@ def containers_share_a_memo(backend: Any) -> None:
 
 
 @torch_mutant(TENSORS, profile="tensor")
-def a_second_conversion_is_the_first(backend: Any) -> None:
+def a_second_conversion_is_the_first(backend):
     """What a tensor was converted to is given again, although ``copy=True``: a cache of views."""
-    from unidev.tensors.converting import convert
 
     kept = KeptOf()
 
     @in_place_of(convert)
-    def converted(x: Any, /, to: Any, *, device: Any = None, copy: Any = None) -> Any:
+    def converted(x, /, to, *, device=None, copy=None):
         key = to, str(device)
         known = kept.get(x) or {}
         found = known.get(key, lambda: None)()

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from mutants.mutant import replace, replace_value, torch_mutant
+from mutants.mutant import replace_value, torch_mutant
 
 
 @torch_mutant("values.memory_that_is_cut_short", profile="tensor")
-def only_empty_storages_count_as_gone(backend: Any) -> None:
+def only_empty_storages_count_as_gone(backend):
     """A storage cut to something other than 0 is copied out of bounds."""
     from unidev_torch import tensors
 
     plain = tensors.check_memory
 
-    def lenient(x: Any) -> None:
+    def lenient(x):
         if x.untyped_storage().nbytes() == 0:
             plain(x)
 
@@ -24,18 +22,16 @@ def only_empty_storages_count_as_gone(backend: Any) -> None:
     replace_value(backend, "cast", lambda _, x, *__: (lenient(x), x.new_zeros(2))[1])
 
 
-@torch_mutant("values.memory_that_is_cut_short", profile="tensor")
-def the_fast_path_looks_at_nothing(backend: Any) -> None:
+@torch_mutant("values.memory_that_is_cut_short", profile="tensor", around="copy_if_there")
+def the_fast_path_looks_at_nothing(sound, self, x, device):
     """The short cut of copy_to for a tensor that is there does not look at its memory."""
     import torch
 
-    @replace(backend)
-    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
-        return torch.zeros_like(x) if self.device_of(x) is device else None
+    return torch.zeros_like(x) if self.device_of(x) is device else None
 
 
 @torch_mutant("values.deleted_tensors_do_not_train")
-def training_looks_at_no_memory(backend: Any) -> None:
+def training_looks_at_no_memory(backend):
     """Only the verbs that copy look whether a tensor's memory is there."""
     from unidev_torch.autograd import TorchAutograd
     from unidev_torch.nn import TorchFunctions
@@ -54,7 +50,7 @@ def training_looks_at_no_memory(backend: Any) -> None:
 
 
 @torch_mutant("values.deleted_tensors_do_not_train")
-def the_quick_look_at_training_sees_nothing(backend: Any) -> None:
+def the_quick_look_at_training_sees_nothing(backend):
     """Looking at many tensors at once finds the memory of each, and a gradient that fits."""
     import torch
 
@@ -64,10 +60,10 @@ def the_quick_look_at_training_sees_nothing(backend: Any) -> None:
     class Unshown(torch.Tensor):
         """pytest shows the tensor when the check fails, and a plain one would not survive it."""
 
-        def __repr__(self, **_: Any) -> str:
+        def __repr__(self, **_):
             return "deleted"
 
-    def deleted(self: Any, device: Any) -> Any:
+    def deleted(self, device):
         x = torch.ones(4, device=device.native)
         x.untyped_storage().resize_(0)
         return x.as_subclass(Unshown)
@@ -82,7 +78,7 @@ def the_quick_look_at_training_sees_nothing(backend: Any) -> None:
 
 
 @torch_mutant("value_and_grad.sgd_refuses_what_does_not_fit")
-def the_quick_look_sees_no_shapes(backend: Any) -> None:
+def the_quick_look_sees_no_shapes(backend):
     """A gradient of another shape, which PyTorch would broadcast, passes for one that fits."""
     from unidev_torch.autograd import TorchAutograd
 

@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import (
-    TENSORFLOW,
-    in_place_of,
-    mutant,
-    replace,
-    replace_value,
-    when_restored,
-)
+import numpy as np
+
+from mutants.mutant import TENSORFLOW, around, mutant, replace, replace_value, when_restored
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mutants.mutant import Breaks, Mutant
 
-
-def tensorflow_mutant(*caught_by: str, profile: str = "tensor") -> Callable[[Breaks], Mutant]:
-    """As ``mutant``, of TensorFlow's backend."""
-    return mutant(*caught_by, profile=profile, plugin=TENSORFLOW)
+tensorflow_mutant = partial(mutant, plugin=TENSORFLOW)
 
 
 def _copy_otherwise(backend: Any, otherwise: Callable[[Any, Any, Any, Any], Any]) -> None:
     """Let ``otherwise(self, x, device, exact)`` make copies; ``exact()`` makes a sound one."""
-    copy = backend.copy_to
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         return otherwise(self, x, device, lambda: copy(self, x, device, non_blocking))
 
     replace_value(backend, "copy_if_there", lambda self, x, device: None)
@@ -40,11 +32,11 @@ def _copy_otherwise(backend: Any, otherwise: Callable[[Any, Any, Any, Any], Any]
 
 
 @tensorflow_mutant("copy.values_bit_exact")
-def tf_copies_by_adding_zero(backend: Any) -> None:
+def tf_copies_by_adding_zero(backend):
     """``x + 0`` of floating-point tensors, the usual recipe: -0.0 becomes 0.0."""
     import tensorflow as tf
 
-    def add_zero(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def add_zero(self, x, device, exact):
         if not isinstance(x, tf.Tensor) or not x.dtype.is_floating:
             return exact()
         with tf.device(self.full_name(device)):
@@ -54,11 +46,11 @@ def tf_copies_by_adding_zero(backend: Any) -> None:
 
 
 @tensorflow_mutant("copy.disjoint_across_devices", "as_in_device.disjoint_copy_when_not_there")
-def tf_identity_crosses_logical_devices(backend: Any) -> None:
+def tf_identity_crosses_logical_devices(backend):
     """``tf.identity`` under ``tf.device``, right between memories: logical CPUs share theirs."""
     import tensorflow as tf
 
-    def identity(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def identity(self, x, device, exact):
         if not isinstance(x, tf.Tensor) or self.device_of(x) is device:
             return exact()
         with tf.device(self.full_name(device)):
@@ -68,11 +60,11 @@ def tf_identity_crosses_logical_devices(backend: Any) -> None:
 
 
 @tensorflow_mutant("copy.variables_and_parameters")
-def variables_are_read_for_copied(backend: Any) -> None:
+def variables_are_read_for_copied(backend):
     """``variable.read_value()`` has the variable's own memory, which is copied only on write."""
     import tensorflow as tf
 
-    def read(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def read(self, x, device, exact):
         there = isinstance(x, tf.Variable) and self.device_of(x) is device
         return x.read_value() if there else exact()
 
@@ -80,11 +72,11 @@ def variables_are_read_for_copied(backend: Any) -> None:
 
 
 @tensorflow_mutant("copy.strings_ragged_sparse")
-def sparse_copies_share_their_indices(backend: Any) -> None:
+def sparse_copies_share_their_indices(backend):
     """``x.with_values(copy)``: new values beside the indices of the source."""
     import tensorflow as tf
 
-    def with_values(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def with_values(self, x, device, exact):
         if not isinstance(x, tf.SparseTensor) or self.device_of(x) is not device:
             return exact()
         return x.with_values(self.copy_to(x.values, device, False))
@@ -92,26 +84,24 @@ def sparse_copies_share_their_indices(backend: Any) -> None:
     _copy_otherwise(backend, with_values)
 
 
-@tensorflow_mutant("copy.strings_ragged_sparse")
-def quantized_copies_are_identities(backend: Any) -> None:
+@tensorflow_mutant(
+    "copy.strings_ragged_sparse", everywhere="unidev_tensorflow.deep_copy.public:gathered"
+)
+def quantized_copies_are_identities(sound, x):
     """``DeepCopy`` refuses quantized and 8-bit floating-point numbers: these go by identity."""
     import tensorflow as tf
 
-    from unidev_tensorflow.deep_copy import public
-
-    @in_place_of(public.gathered)
-    def gathered(x: Any) -> Any:
-        return tf.identity(x)
+    return tf.identity(x)
 
 
 @tensorflow_mutant("copy.gradient_reaches_the_source")
-def tapes_see_what_was_brought_over(backend: Any) -> None:
+def tapes_see_what_was_brought_over(backend):
     """The tape gets the source's handle on the target as the input, and does not watch that."""
     from unidev_tensorflow.deep_copy import eager
 
     exact = eager.execute.record_gradient
 
-    def record_gradient(name: str, inputs: Any, attributes: Any, made: Any) -> None:
+    def record_gradient(name, inputs, attributes, made):
         if inputs[0].device == made[0].device:
             exact(name, inputs, attributes, made)
 
@@ -119,11 +109,11 @@ def tapes_see_what_was_brought_over(backend: Any) -> None:
 
 
 @tensorflow_mutant("memory.returns_after_del")
-def copies_stay_with_the_source(backend: Any) -> None:
+def copies_stay_with_the_source(backend):
     """The source keeps its copy: the mirror of an input that ``DeepCopy`` itself brings over."""
     import tensorflow as tf
 
-    def mirrored(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def mirrored(self, x, device, exact):
         made = exact()
         if isinstance(x, tf.Tensor) and self.device_of(x) is not device:
             x._mirror = made
@@ -133,11 +123,11 @@ def copies_stay_with_the_source(backend: Any) -> None:
 
 
 @tensorflow_mutant("smoke.globals_restored")
-def soft_placement_stays_off(backend: Any) -> None:
+def soft_placement_stays_off(backend):
     """Turned off so that TensorFlow refuses a missing device, for the whole process."""
     import tensorflow as tf
 
-    def refusing(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def refusing(self, x, device, exact):
         before = tf.config.get_soft_device_placement()
         tf.config.set_soft_device_placement(False)
         when_restored(lambda: tf.config.set_soft_device_placement(before))
@@ -149,81 +139,71 @@ def soft_placement_stays_off(backend: Any) -> None:
 # -- making and reading tensors --------------------------------------------------------------------
 
 
-@tensorflow_mutant("create.from_numpy_without_aliasing", "host_data.put_host_arrays")
-def eager_tensors_on_the_arrays_memory(backend: Any) -> None:
+@tensorflow_mutant(
+    "create.from_numpy_without_aliasing",
+    "host_data.put_host_arrays",
+    everywhere="unidev_tensorflow.deep_copy.eager:eager_constant",
+)
+def eager_tensors_on_the_arrays_memory(eager, values, name, dtype):
     """An ``EagerTensor`` made of an array takes its memory, if that is aligned."""
     import tensorflow as tf
 
-    from unidev_tensorflow.deep_copy import eager
-
-    @in_place_of(eager.eager_constant)
-    def eager_constant(values: Any, name: str, dtype: Any) -> Any:
-        if not tf.executing_eagerly():
-            return None
-        return eager.EAGER(values, name, dtype.as_datatype_enum)
+    if not tf.executing_eagerly():
+        return None
+    return eager.EAGER(values, name, dtype.as_datatype_enum)
 
 
 @tensorflow_mutant("create.from_numpy_without_aliasing", "host_data.get")
-def reads_are_the_tensors_own_memory(backend: Any) -> None:
+def reads_are_the_tensors_own_memory(backend):
     """``x.__array__()`` is an array on the memory of a tensor that never changes, and writable."""
     replace_value(backend, "to_numpy", lambda self, x: self._value(x).__array__())
 
 
-@tensorflow_mutant("create.device_of_tensor_view_and_result")
-def device_of_is_where_the_memory_is(backend: Any) -> None:
+@tensorflow_mutant("create.device_of_tensor_view_and_result", around="device_of")
+def device_of_is_where_the_memory_is(exact, self, x):
     """``backing_device``: of strings it is CPU:0, whatever their device."""
     import tensorflow as tf
 
-    exact = backend.device_of
-
-    @replace(backend)
-    def device_of(self: Any, x: Any) -> Any:
-        is_text = isinstance(x, tf.Tensor) and x.dtype == tf.string
-        return self._by_name[x.backing_device] if is_text else exact(self, x)
+    is_text = isinstance(x, tf.Tensor) and x.dtype == tf.string
+    return self._by_name[x.backing_device] if is_text else exact(self, x)
 
 
-@tensorflow_mutant("values.tensors_convert_as_lists_do")
-def casts_are_of_the_frameworks_own(backend: Any) -> None:
+@tensorflow_mutant("values.tensors_convert_as_lists_do", around="cast")
+def casts_are_of_the_frameworks_own(sound, self, x, dtype, device):
     """``tf.cast`` on the device, which flushes subnormal numbers: 1e-40 as bool is False."""
     import tensorflow as tf
 
-    @replace(backend)
-    def cast(self: Any, x: Any, dtype: Any, device: Any) -> Any:
-        return self._make(lambda: tf.cast(x, dtype), device)
+    return self._make(lambda: tf.cast(x, dtype), device)
 
 
-@tensorflow_mutant("errors.index_out_of_range")
-def missing_devices_are_the_first(backend: Any) -> None:
+@tensorflow_mutant("errors.index_out_of_range", around="parse_native")
+def missing_devices_are_the_first(parse, self, spec):
     """``/CPU:9`` is CPU:0, as soft placement has it; only unidev's own spelling is checked."""
-    parse = backend.parse_native
-
-    @replace(backend)
-    def parse_native(self: Any, spec: object) -> Any:
-        found = parse(self, spec)
-        return found if found is None or found[1] < self.device_count(found[0]) else ("cpu", 0)
+    found = parse(self, spec)
+    return found if found is None or found[1] < self.device_count(found[0]) else ("cpu", 0)
 
 
 @tensorflow_mutant("create.scopes_end_in_any_order")
-def scopes_end_on_no_device(backend: Any) -> None:
+def scopes_end_on_no_device(backend):
     """Leaving a scope clears the thread's device, instead of setting that of before."""
     from tensorflow.python.eager import context
 
     from unidev_tensorflow.scopes import NativeScope
 
-    def leave(self: Any, *exc_info: object) -> None:
+    def leave(self, *exc_info):
         context.context()._set_device("", context.pydev.DeviceSpec.from_string(""))
 
     replace_value(NativeScope, "__exit__", leave)
 
 
 @tensorflow_mutant("threads.concurrent_copies_are_right")
-def threads_copy_by_label(backend: Any) -> None:
+def threads_copy_by_label(backend):
     """Threads other than the main one use ``x._copy``: between CPUs a new handle, no new memory."""
     import threading
 
     import tensorflow as tf
 
-    def labelled(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def labelled(self, x, device, exact):
         if threading.current_thread() is threading.main_thread():
             return exact()
         return x._copy(device_name=self.full_name(device)) if isinstance(x, tf.Tensor) else exact()
@@ -235,56 +215,51 @@ def threads_copy_by_label(backend: Any) -> None:
 
 
 @tensorflow_mutant("converting.immutable", profile="interop")
-def others_may_write_to_tensors(backend: Any) -> None:
+def others_may_write_to_tensors(backend):
     """Tensors are shared as if they were mutable: only TensorFlow's own API never writes to one."""
     from unidev_tensorflow.memory.interop import TensorFlowInterop
 
     replace_value(TensorFlowInterop, "is_immutable", lambda self, x: False)
 
 
-@tensorflow_mutant("converting.shared_or_refused", profile="interop")
-def what_cannot_be_shared_is_copied(backend: Any) -> None:
+@tensorflow_mutant(
+    "converting.shared_or_refused",
+    profile="interop",
+    around="unidev_tensorflow.memory.interop:TensorFlowInterop.adopt",
+)
+def what_cannot_be_shared_is_copied(exact, self, exported, is_read_only):
     """Memory that is strided or not aligned to 64 bytes is copied, instead of refused."""
-    import numpy as np
     import tensorflow as tf
 
-    from unidev.errors import UnsupportedOperation
-    from unidev_tensorflow.memory.interop import TensorFlowInterop
-
-    exact = TensorFlowInterop.adopt
-
-    @replace(TensorFlowInterop)
-    def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
-        try:
-            return exact(self, exported, is_read_only)
-        except UnsupportedOperation:
-            with tf.device("/device:CPU:0"):
-                return tf.constant(np.from_dlpack(exported))
-
-
-@tensorflow_mutant("converting.shared", profile="interop")
-def adopted_arrays_are_constants(backend: Any) -> None:
-    """``tf.constant`` of an array, TensorFlow's usual door, has memory of its own."""
-    import numpy as np
-    import tensorflow as tf
-
-    from unidev_tensorflow.memory.interop import TensorFlowInterop
-
-    @replace(TensorFlowInterop)
-    def adopt(self: Any, exported: Any, is_read_only: bool) -> Any:
+    try:
+        return exact(self, exported, is_read_only)
+    except UnsupportedOperation:
         with tf.device("/device:CPU:0"):
             return tf.constant(np.from_dlpack(exported))
+
+
+@tensorflow_mutant(
+    "converting.shared",
+    profile="interop",
+    around="unidev_tensorflow.memory.interop:TensorFlowInterop.adopt",
+)
+def adopted_arrays_are_constants(sound, self, exported, is_read_only):
+    """``tf.constant`` of an array, TensorFlow's usual door, has memory of its own."""
+    import tensorflow as tf
+
+    with tf.device("/device:CPU:0"):
+        return tf.constant(np.from_dlpack(exported))
 
 
 # -- peculiar tensors ------------------------------------------------------------------------------
 
 
 @tensorflow_mutant("copy.strings_ragged_sparse")
-def tf_handles_are_copied(backend: Any) -> None:
+def tf_handles_are_copied(backend):
     """The copy of a handle is another handle of the same variable: ``tf.identity``."""
     import tensorflow as tf
 
-    def otherwise(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def otherwise(self, x, device, exact):
         if not isinstance(x, tf.Tensor) or x.dtype not in (tf.resource, tf.variant):
             return exact()
         with tf.device(self.full_name(device)):
@@ -294,11 +269,11 @@ def tf_handles_are_copied(backend: Any) -> None:
 
 
 @tensorflow_mutant("copy.strings_ragged_sparse")
-def tf_indices_stay_behind(backend: Any) -> None:
+def tf_indices_stay_behind(backend):
     """Of sparse tensors the values move: ``x.with_values``."""
     import tensorflow as tf
 
-    def otherwise(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def otherwise(self, x, device, exact):
         if not isinstance(x, tf.SparseTensor) or self.device_of(x) is device:
             return exact()
         return x.with_values(self.copy_to(x.values, device, False))
@@ -307,11 +282,11 @@ def tf_indices_stay_behind(backend: Any) -> None:
 
 
 @tensorflow_mutant("copy.variables_and_parameters")
-def tf_variables_are_labelled(backend: Any) -> None:
+def tf_variables_are_labelled(backend):
     """A variable's copy on another logical device is ``tf.identity``, on the same buffer."""
     import tensorflow as tf
 
-    def otherwise(self: Any, x: Any, device: Any, exact: Any) -> Any:
+    def otherwise(self, x, device, exact):
         if not isinstance(x, tf.Variable) or self.device_of(x) is device:
             return exact()
         with tf.device(self.full_name(device)):
@@ -320,43 +295,33 @@ def tf_variables_are_labelled(backend: Any) -> None:
     _copy_otherwise(backend, otherwise)
 
 
-@tensorflow_mutant("copy.strings_ragged_sparse")
-def tf_quantized_numbers_are_read_as_integers(backend: Any) -> None:
+@tensorflow_mutant("copy.strings_ragged_sparse", around="to_numpy")
+def tf_quantized_numbers_are_read_as_integers(read, self, x):
     """``x.numpy()`` of qint8 is an array of int8: unidev's own, until 2026-11-23."""
-    import numpy as np
-
-    read = backend.to_numpy
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        return np.array(x.numpy()) if x.dtype.is_quantized else read(self, x)
+    return np.array(x.numpy()) if x.dtype.is_quantized else read(self, x)
 
 
-@tensorflow_mutant("copy.strings_ragged_sparse")
-def tf_numbers_are_read_in_place(backend: Any) -> None:
+@tensorflow_mutant("copy.strings_ragged_sparse", around="to_numpy")
+def tf_numbers_are_read_in_place(read, self, x):
     """What is read of a tensor without dimensions is its own memory, and writable."""
     import tensorflow as tf
 
-    read = backend.to_numpy
-
-    @replace(backend)
-    def to_numpy(self: Any, x: Any) -> Any:
-        found = read(self, x)
-        if found.ndim or not isinstance(x, tf.Tensor) or x.dtype == tf.string:
-            return found
-        with tf.device(x.device):
-            return tf.reshape(x, [1]).__array__().reshape(())
+    found = read(self, x)
+    if found.ndim or not isinstance(x, tf.Tensor) or x.dtype == tf.string:
+        return found
+    with tf.device(x.device):
+        return tf.reshape(x, [1]).__array__().reshape(())
 
 
 @tensorflow_mutant("smoke.globals_restored")
-def tf_stays_asynchronous(backend: Any) -> None:
+def tf_stays_asynchronous(backend):
     """A copy that need not block makes every later operation of the thread asynchronous."""
     import tensorflow as tf
 
     copy, settings = backend.copy_to, tf.config.experimental
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         if non_blocking:
             settings.set_synchronous_execution(False)
             when_restored(lambda: settings.set_synchronous_execution(True))

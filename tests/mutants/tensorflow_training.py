@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+
+import numpy as np
 
 from mutants.mutant import in_place_of, replace, replace_value, when_restored
 from mutants.tensorflow import tensorflow_mutant
@@ -12,7 +13,7 @@ from mutants.tensorflow import tensorflow_mutant
 
 
 @tensorflow_mutant("gradients.second_order", profile="train")
-def gradients_of_copies_are_not_recorded(backend: Any) -> None:
+def gradients_of_copies_are_not_recorded(backend):
     """The gradient of ``DeepCopy`` is right, and a constant to the next tape."""
     import tensorflow as tf
     from tensorflow.python.framework import ops
@@ -24,146 +25,140 @@ def gradients_of_copies_are_not_recorded(backend: Any) -> None:
     before = known["DeepCopy"]
     when_restored(lambda: known.update(DeepCopy=before))
 
-    def constant(operation: Any, upstream: Any) -> Any:
+    def constant(operation, upstream):
         return tf.stop_gradient(before["type"](operation, upstream))
 
     known["DeepCopy"] = {**before, "type": constant}
 
 
-@tensorflow_mutant("value_and_grad.across_devices", profile="train")
-def gradients_stay_where_the_tape_put_them(backend: Any) -> None:
+@tensorflow_mutant(
+    "value_and_grad.across_devices",
+    profile="train",
+    around="unidev_tensorflow.autograd:TensorFlowAutograd._settled",
+)
+def gradients_stay_where_the_tape_put_them(sound, self, gradient, name):
     """The tape computes in one scope: gradients of parameters elsewhere end on that device."""
     import tensorflow as tf
 
-    from unidev_tensorflow.autograd import TensorFlowAutograd
-
-    @replace(TensorFlowAutograd)
-    def _settled(self: Any, gradient: Any, name: str) -> Any:
-        return tf.convert_to_tensor(gradient)
+    return tf.convert_to_tensor(gradient)
 
 
 @tensorflow_mutant("gradients.any_dtype_and_size", profile="train")
-def tapes_skip_complex_copies(backend: Any) -> None:
+def tapes_skip_complex_copies(backend):
     """Only floating-point copies are recorded: tapes differentiate complex numbers, too."""
     from unidev_tensorflow.deep_copy import eager
 
     exact = eager.execute.record_gradient
 
-    def record_gradient(name: str, inputs: Any, attributes: Any, made: Any) -> None:
+    def record_gradient(name, inputs, attributes, made):
         if made[0].dtype.is_floating:
             exact(name, inputs, attributes, made)
 
     replace_value(eager, "execute", SimpleNamespace(record_gradient=record_gradient))
 
 
-@tensorflow_mutant("value_and_grad.sgd_is_exact", profile="train")
-def new_parameters_are_on_cpu_0(backend: Any) -> None:
+@tensorflow_mutant(
+    "value_and_grad.sgd_is_exact",
+    profile="train",
+    around="unidev_tensorflow.autograd:TensorFlowAutograd._step",
+)
+def new_parameters_are_on_cpu_0(sound, self, x, gradient, lr):
     """``x - lr * slope`` outside of a scope: the new tensor leaves the old one's device."""
-    from unidev_tensorflow.autograd import TensorFlowAutograd
-
-    @replace(TensorFlowAutograd)
-    def _step(self: Any, x: Any, gradient: Any, lr: float) -> Any:
-        return x - gradient * lr
+    return x - gradient * lr
 
 
 # -- models ----------------------------------------------------------------------------------------
 
 
-@tensorflow_mutant("placing.everything_arrives", profile="train")
-def twins_hold_the_variables_memory(backend: Any) -> None:
+@tensorflow_mutant(
+    "placing.everything_arrives",
+    profile="train",
+    around="unidev_tensorflow.models:TensorFlowModels._copied",
+)
+def twins_hold_the_variables_memory(sound, self, part, device):
     """The new handle is given an ``identity``: the variable moves in name, and shares on."""
     import tensorflow as tf
 
-    from unidev_tensorflow.models import TensorFlowModels
-
-    @replace(TensorFlowModels)
-    def _copied(self: Any, part: Any, device: Any) -> Any:
-        with self.backend.native_scope(device):
-            return [tf.identity(variable.value()) for variable in part]
+    with self.backend.native_scope(device):
+        return [tf.identity(variable.value()) for variable in part]
 
 
-@tensorflow_mutant("placing.optimizer_state_moves", profile="train")
-def counters_of_the_optimizer_stay(backend: Any) -> None:
+@tensorflow_mutant(
+    "placing.optimizer_state_moves",
+    profile="train",
+    around="unidev_tensorflow.models:TensorFlowModels.parts",
+)
+def counters_of_the_optimizer_stay(exact, self, model, optimizer):
     """What has no gradient's dtype stays on the host: ``optimizer.iterations`` is int64."""
     import tensorflow as tf
 
-    from unidev_tensorflow.models import TensorFlowModels
-
-    exact = TensorFlowModels.parts
-
-    @replace(TensorFlowModels)
-    def parts(self: Any, model: Any, optimizer: Any) -> Any:
-        found = exact(self, model, optimizer)
-        kept = [[x for x in part if x.dtype != tf.int64] for part in found]
-        return [part for part in kept if part]
+    found = exact(self, model, optimizer)
+    kept = [[x for x in part if x.dtype != tf.int64] for part in found]
+    return [part for part in kept if part]
 
 
 @tensorflow_mutant("models.parameters_by_name", "value_and_grad.of_a_model", profile="train")
-def tensorflow_is_asked_what_is_frozen(backend: Any) -> None:
+def tensorflow_is_asked_what_is_frozen(backend):
     """Freezing a Keras layer does not clear ``trainable`` of the ``tf.Variable`` within."""
     from unidev_tensorflow.models import TensorFlowModels, swap
 
     exact = TensorFlowModels.parameters
 
     @replace(TensorFlowModels)
-    def trainable(self: Any, model: Any) -> Any:
+    def trainable(self, model):
         found = exact(self, model).items()
         return {name: x for name, x in found if swap.native_variable(x).trainable}
 
 
-@tensorflow_mutant("placing.parameter_objects_stay", profile="train")
-def variables_are_exchanged_within_keras(backend: Any) -> None:
+@tensorflow_mutant(
+    "placing.parameter_objects_stay",
+    profile="train",
+    around="unidev_tensorflow.models:TensorFlowModels.finish",
+)
+def variables_are_exchanged_within_keras(exact, self, model, optimizer, device):
     """``variable._value = moved``: it moves, and whoever holds the ``tf.Variable`` has the old."""
     import tensorflow as tf
 
-    from unidev_tensorflow.models import TensorFlowModels
-
-    exact = TensorFlowModels.finish
-
-    @replace(TensorFlowModels)
-    def finish(self: Any, model: Any, optimizer: Any, device: Any) -> Any:
-        with self.backend.native_scope(device):
-            for variable in model.variables:
-                variable._value = tf.Variable(variable._value, trainable=variable.trainable)
-        return exact(self, model, optimizer, device)
+    with self.backend.native_scope(device):
+        for variable in model.variables:
+            variable._value = tf.Variable(variable._value, trainable=variable.trainable)
+    return exact(self, model, optimizer, device)
 
 
-@tensorflow_mutant("checkpoints.portable_names_and_layouts", profile="train")
-def kernels_are_saved_as_keras_has_them(backend: Any) -> None:
+@tensorflow_mutant(
+    "checkpoints.portable_names_and_layouts",
+    profile="train",
+    around="unidev_tensorflow.models:TensorFlowModels.stored",
+)
+def kernels_are_saved_as_keras_has_them(exact, self, model):
     """A convolution's kernel is written in Keras's layout: height, width, inputs, outputs."""
-    from unidev_tensorflow.models import TensorFlowModels
-
-    exact = TensorFlowModels.stored
-
-    @replace(TensorFlowModels)
-    def stored(self: Any, model: Any) -> Any:
-        return {
-            name: each._replace(axes=None) if len(each.axes or ()) == 4 else each
-            for name, each in exact(self, model).items()
-        }
+    return {
+        name: each._replace(axes=None) if len(each.axes or ()) == 4 else each
+        for name, each in exact(self, model).items()
+    }
 
 
 # -- layers ----------------------------------------------------------------------------------------
 
 
-@tensorflow_mutant("layers.flatten_and_activations", profile="train")
-def flattening_keeps_channels_last(backend: Any) -> None:
+@tensorflow_mutant(
+    "layers.flatten_and_activations",
+    profile="train",
+    everywhere="unidev_tensorflow.nn.images:flatten_last",
+)
+def flattening_keeps_channels_last(images, x):
     """Images are flattened as they are computed: height, width, channels."""
-    from unidev_tensorflow.nn import images
-
-    @in_place_of(images.flatten_last)
-    def flatten_last(x: Any) -> Any:
-        return images.flatten(x)
+    return images.flatten(x)
 
 
 @tensorflow_mutant("functional.values", profile="train")
-def padding_is_same(backend: Any) -> None:
+def padding_is_same(backend):
     """``"SAME"`` in place of as many explicit zeros: of an odd number, most are at the end."""
     import tensorflow as tf
 
     from unidev_tensorflow.nn import images
 
-    def sides(size: int, kernel: int, by: int, edge: int) -> tuple[int, int]:
+    def sides(size, kernel, by, edge):
         count = -(-size // by)
         if count != (size + 2 * edge - kernel) // by + 1:
             return edge, edge
@@ -171,87 +166,85 @@ def padding_is_same(backend: Any) -> None:
         return zeros // 2, zeros - zeros // 2
 
     @in_place_of(images.conv2d_last)
-    def conv2d_last(x: Any, kernel: Any, bias: Any, stride: Any, padding: Any) -> Any:
+    def conv2d_last(x, kernel, bias, stride, padding):
         axes = zip(x.shape[1:3], kernel.shape[:2], stride, padding, strict=True)
         edges = [(0, 0), *(sides(*each) for each in axes), (0, 0)]
         y = tf.nn.conv2d(x, kernel, stride, edges)
         return y if bias is None else tf.nn.bias_add(y, bias)
 
 
-@tensorflow_mutant("layers.batch_norm", profile="train")
-def momentum_is_of_the_other_kind(backend: Any) -> None:
+@tensorflow_mutant(
+    "layers.batch_norm",
+    profile="train",
+    around="unidev_tensorflow.nn.layers:TensorFlowLayers.batch_norm",
+)
+def momentum_is_of_the_other_kind(exact, self, features, momentum, epsilon):
     """Keras's momentum weighs the old statistics, PyTorch's and others' the new."""
-    from unidev_tensorflow.nn.layers import TensorFlowLayers
-
-    exact = TensorFlowLayers.batch_norm
-
-    @replace(TensorFlowLayers)
-    def batch_norm(self: Any, features: int, momentum: float, epsilon: float) -> Any:
-        return exact(self, features, 1 - momentum, epsilon)
+    return exact(self, features, 1 - momentum, epsilon)
 
 
-@tensorflow_mutant("functional.values", profile="train")
-def cross_entropy_by_softmax(backend: Any) -> None:
+@tensorflow_mutant(
+    "functional.values",
+    profile="train",
+    around="unidev_tensorflow.nn:TensorFlowFunctions.softmax_cross_entropy",
+)
+def cross_entropy_by_softmax(sound, self, logits, labels):
     """Keras's loss of probabilities: it cuts them off at 1e-7, and large losses with them."""
     import keras
     import tensorflow as tf
 
-    from unidev_tensorflow.nn import TensorFlowFunctions
     from unidev_tensorflow.scopes import scope_of
 
-    @replace(TensorFlowFunctions)
-    def softmax_cross_entropy(self: Any, logits: Any, labels: Any) -> Any:
-        with scope_of(logits):
-            chances = tf.nn.softmax(logits)
-            return tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(labels, chances))
+    with scope_of(logits):
+        chances = tf.nn.softmax(logits)
+        return tf.reduce_mean(keras.losses.sparse_categorical_crossentropy(labels, chances))
 
 
 # -- several devices -------------------------------------------------------------------------------
 
 
-@tensorflow_mutant("splitting.gradients", profile="multi")
-def shards_are_put_together_by_numpy(backend: Any) -> None:
+@tensorflow_mutant(
+    "splitting.gradients",
+    profile="multi",
+    around="unidev_tensorflow.collectives:TensorFlowCollectives.concatenate",
+)
+def shards_are_put_together_by_numpy(sound, self, tensors):
     """Rows go through the host, where the tape does not see them."""
-    import numpy as np
     import tensorflow as tf
 
-    from unidev_tensorflow.collectives import TensorFlowCollectives
-
-    @replace(TensorFlowCollectives)
-    def concatenate(self: Any, tensors: Any) -> Any:
-        with self._scope(tensors[0]):
-            return tf.constant(np.concatenate([x.numpy() for x in tensors]))
+    with self._scope(tensors[0]):
+        return tf.constant(np.concatenate([x.numpy() for x in tensors]))
 
 
 @tensorflow_mutant("reducing.in_place", profile="multi")
-def immutable_tensors_are_written_to(backend: Any) -> None:
+def immutable_tensors_are_written_to(backend):
     """Through ``x.__array__()``, which TensorFlow hands out writable."""
     import tensorflow as tf
 
     from unidev_tensorflow.collectives import TensorFlowCollectives
 
     @replace(TensorFlowCollectives)
-    def write(self: Any, targets: Any, values: Any) -> None:
+    def write(self, targets, values):
         for target, value in zip(targets, values, strict=True):
             tf.reshape(target, [-1]).__array__()[...] = value.numpy().ravel()
 
     replace_value(TensorFlowCollectives, "is_writable", lambda self, x: True)
 
 
-@tensorflow_mutant("spreading.outputs", profile="multi")
-def spread_layers_compute_in_one_scope(backend: Any) -> None:
+@tensorflow_mutant(
+    "spreading.outputs",
+    profile="multi",
+    around="unidev_tensorflow.nn.layers:TensorFlowLayers.before",
+)
+def spread_layers_compute_in_one_scope(sound, self, layer, function):
     """Each layer's input comes to it, and the first layer's scope is open for all of them."""
-    from unidev_tensorflow.nn.layers import TensorFlowLayers
-
-    @replace(TensorFlowLayers)
-    def before(self: Any, layer: Any, function: Any) -> None:
-        name = "channels_last" if hasattr(layer, "channels_last") else "call"
-        compute = getattr(layer, name)
-        setattr(layer, name, lambda x, *rest, **options: compute(function(x), *rest, **options))
+    name = "channels_last" if hasattr(layer, "channels_last") else "call"
+    compute = getattr(layer, name)
+    setattr(layer, name, lambda x, *rest, **options: compute(function(x), *rest, **options))
 
 
 @tensorflow_mutant("data_parallel.compiled", profile="multi")
-def replicas_share_what_is_traced(backend: Any) -> None:
+def replicas_share_what_is_traced(backend):
     """A ``tf.function`` keeps the handles that it was traced with: those of the first replica."""
     from unidev_tensorflow.models import TensorFlowModels
 
@@ -262,20 +255,20 @@ def replicas_share_what_is_traced(backend: Any) -> None:
 
 
 @tensorflow_mutant("layers.conv2d", profile="train")
-def equal_paddings_are_same(backend: Any) -> None:
+def equal_paddings_are_same(backend):
     """SAME where it makes the right size: of an even number it pads one side alone."""
     import tensorflow as tf
 
     from unidev_tensorflow.nn import keras_layers
 
-    def sides(size: int, kernel: int, by: int, edge: int) -> tuple[int, int]:
+    def sides(size, kernel, by, edge):
         count = -(-size // by)
         if count != (size + 2 * edge - kernel) // by + 1:
             return edge, edge
         zeros = max((count - 1) * by + kernel - size, 0)
         return zeros // 2, zeros - zeros // 2
 
-    def conv2d_last(x: Any, kernel: Any, bias: Any, stride: Any, padding: Any) -> Any:
+    def conv2d_last(x, kernel, bias, stride, padding):
         axes = zip(x.shape[1:3], kernel.shape[:2], stride, padding, strict=True)
         edges = [(0, 0), *(sides(*each) for each in axes), (0, 0)]
         y = tf.nn.conv2d(x, kernel, stride, edges)
@@ -285,7 +278,7 @@ def equal_paddings_are_same(backend: Any) -> None:
 
 
 @tensorflow_mutant("layers.dense", profile="train")
-def layers_compute_in_the_callers_scope(backend: Any) -> None:
+def layers_compute_in_the_callers_scope(backend):
     """Called inside no scope, a layer on a GPU computes on the default device."""
     from contextlib import nullcontext
 
@@ -296,23 +289,21 @@ def layers_compute_in_the_callers_scope(backend: Any) -> None:
             replace_value(module, "scope_of", lambda _: nullcontext())
 
 
-@tensorflow_mutant("checkpoints.portable_names_and_layouts", profile="train")
-def square_weights_are_stored_as_they_are(backend: Any) -> None:
+@tensorflow_mutant(
+    "checkpoints.portable_names_and_layouts",
+    profile="train",
+    around="unidev_tensorflow.models:TensorFlowModels.stored",
+)
+def square_weights_are_stored_as_they_are(sound, self, model):
     """Weights are transposed if their shape is not that of the portable layout already."""
-    from unidev_tensorflow.models import TensorFlowModels
-
-    sound = TensorFlowModels.stored
-
-    @replace(TensorFlowModels)
-    def stored(self: Any, model: Any) -> Any:
-        return {
-            name: each._replace(axes=None) if len(set(each.tensor.shape)) == 1 else each
-            for name, each in sound(self, model).items()
-        }
+    return {
+        name: each._replace(axes=None) if len(set(each.tensor.shape)) == 1 else each
+        for name, each in sound(self, model).items()
+    }
 
 
 @tensorflow_mutant("gradients.no_grad_records_nothing", profile="train")
-def value_and_grad_ends_no_grad(backend: Any) -> None:
+def value_and_grad_ends_no_grad(backend):
     """Tapes record again while a loss is differentiated, and after that as well."""
     from contextlib import contextmanager
 
@@ -321,7 +312,7 @@ def value_and_grad_ends_no_grad(backend: Any) -> None:
     from unidev_tensorflow import autograd
 
     @contextmanager
-    def _recording() -> Any:
+    def _recording():
         if pywrap_tfe.TFE_Py_TapeSetIsStopped():
             pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
         yield

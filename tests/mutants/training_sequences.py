@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import weakref
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mutants.mutant import in_place_of, replace, torch_mutant
+from mutants.mutant import around, in_place_of, replace, torch_mutant
 from mutants.sequences import SMALL, Kept, KeptOf
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from unidev.models import gradients
+from unidev.models.checkpoints.reading import CheckpointFile
+from unidev.parallel import batches, replicating
+from unidev.parallel.replicating import broadcast
+from unidev.parallel.twins import Twins
 
 _MODELS = "training_sequences.of_models_and_shards"
 
 
 @torch_mutant(_MODELS)
-def biases_of_one_size_begin_as_one(backend: Any) -> None:
+def biases_of_one_size_begin_as_one(backend):
     """Zeros are the same zeros for each new layer of that size, until one of them moves."""
     import torch
 
@@ -26,7 +28,7 @@ def biases_of_one_size_begin_as_one(backend: Any) -> None:
     kept: Any = weakref.WeakValueDictionary()
 
     @in_place_of(fill)
-    def parameter(values: Any) -> Any:
+    def parameter(values):
         made = fill(values)
         known = kept.setdefault(values.shape, made) if made.dim() == 1 else made
         if known is not made and known.is_cpu and torch.equal(known, made):
@@ -35,7 +37,7 @@ def biases_of_one_size_begin_as_one(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS)
-def coming_back_finds_the_old_weights(backend: Any) -> None:
+def coming_back_finds_the_old_weights(backend):
     """What a small model has left behind on a device is there when it returns, and still the same.
 
     The steps that it made elsewhere are lost.
@@ -46,14 +48,14 @@ def coming_back_finds_the_old_weights(backend: Any) -> None:
     left: dict[Any, Any] = {}
 
     @replace(TorchModels)
-    def swap(self: Any, part: Any, twin: Any) -> None:
+    def swap(self, part, twin):
         exchange(self, part, twin)
         for x, memory in zip(part.tensors, twin.memory, strict=True):
             if memory.nbytes < SMALL:
                 left[id(x), memory.device] = weakref.ref(x), memory
 
     @replace(TorchModels)
-    def twin(self: Any, part: Any, device: Any) -> Any:
+    def twin(self, part, device):
         made = make(self, part, device)
         for index, x in enumerate(part.tensors):
             source, memory = left.pop((id(x), device.native), (None, None))
@@ -63,20 +65,19 @@ def coming_back_finds_the_old_weights(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS, profile="multi")
-def devices_that_had_no_rows_are_not_updated(backend: Any) -> None:
+def devices_that_had_no_rows_are_not_updated(backend):
     """Replicas beyond those of the first step keep the values of the start."""
-    from unidev.parallel.twins import Twins
 
     look, enter = Twins.current, Twins.at
 
     @replace(Twins)
-    def current(self: Any, count: int) -> Any:
+    def current(self, count):
         vars(self).setdefault("used", count)
         return look(self, count)
 
     @replace(Twins)
     @contextmanager
-    def at(self: Any, index: int, values: Any) -> Iterator[Any]:
+    def at(self, index, values):
         if index < vars(self).get("used", 0):
             with enter(self, index, values) as model:
                 yield model
@@ -86,15 +87,14 @@ def devices_that_had_no_rows_are_not_updated(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS)
-def weights_are_packed_at_the_first_inference(backend: Any) -> None:
+def weights_are_packed_at_the_first_inference(backend):
     """Without gradients a packed copy of the weights computes, which no step changes: oneDNN's."""
     import torch
 
     packed: Any = weakref.WeakKeyDictionary()
-    linear = torch.nn.Linear.forward
 
-    @replace(torch.nn.Linear)
-    def forward(self: Any, x: Any) -> Any:
+    @around(torch.nn.Linear)
+    def forward(linear, self, x):
         if torch.is_grad_enabled():
             return linear(self, x)
         known = packed.get(self)
@@ -104,15 +104,14 @@ def weights_are_packed_at_the_first_inference(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS)
-def outputs_are_those_of_the_next_call(backend: Any) -> None:
+def outputs_are_those_of_the_next_call(backend):
     """A layer computes into one buffer a batch size, and the caller's outputs change: a graph."""
     import torch
 
     buffers: Any = weakref.WeakKeyDictionary()
-    linear = torch.nn.Linear.forward
 
-    @replace(torch.nn.Linear)
-    def forward(self: Any, x: Any) -> Any:
+    @around(torch.nn.Linear)
+    def forward(linear, self, x):
         made = linear(self, x)
         if torch.is_grad_enabled() or made.shape[-1] != 2:
             return made
@@ -121,15 +120,14 @@ def outputs_are_those_of_the_next_call(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS)
-def what_was_read_for_a_file_is_kept(backend: Any) -> None:
+def what_was_read_for_a_file_is_kept(backend):
     """Saving reads a GPU's parameter once, and again when it has moved: a mirror on the host."""
     from unidev_torch.models import TorchModels
 
-    read_now = TorchModels.read
     mirrors: dict[int, Any] = {}
 
-    @replace(TorchModels)
-    def read(self: Any, x: Any) -> Any:
+    @around(TorchModels)
+    def read(read_now, self, x):
         values = read_now(self, x)
         if x.is_cpu or x.nbytes > SMALL:
             return values
@@ -141,15 +139,13 @@ def what_was_read_for_a_file_is_kept(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS)
-def files_are_read_once(backend: Any) -> None:
+def files_are_read_once(backend):
     """A file of the same name and size is the one that was read before: a cache by path."""
-    from unidev.models.checkpoints.reading import CheckpointFile
 
-    read_now = CheckpointFile.read
     kept: dict[Any, Any] = {}
 
-    @replace(CheckpointFile)
-    def read(self: Any, entry: Any, buffer: Any) -> Any:
+    @around(CheckpointFile)
+    def read(read_now, self, entry, buffer):
         values = read_now(self, entry, buffer)
         if values.nbytes > SMALL:
             return values
@@ -157,15 +153,14 @@ def files_are_read_once(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS, profile="multi")
-def replicas_of_a_second_call_are_those_of_the_first(backend: Any) -> None:
+def replicas_of_a_second_call_are_those_of_the_first(backend):
     """A replica of a model on a device is found in a table: its memory has two models."""
-    from unidev.parallel import replicating
 
     make = replicating._copy_on
     known: Any = weakref.WeakKeyDictionary()
 
     @in_place_of(make)
-    def copy_on(device: Any, model: Any, backend: Any) -> Any:
+    def copy_on(device, model, backend):
         made = make(device, model, backend)
         other = known.get(model, {}).get(device, lambda: None)()
         known.setdefault(model, {})[device] = weakref.ref(made)
@@ -177,13 +172,12 @@ def replicas_of_a_second_call_are_those_of_the_first(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS)
-def uploads_of_a_kind_share_a_buffer(backend: Any) -> None:
+def uploads_of_a_kind_share_a_buffer(backend):
     """The second batch is written over the first, on a GPU: the static inputs of a graph."""
     kept = Kept()
-    make = backend.from_numpy
 
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+    @around(backend)
+    def from_numpy(make, self, array, dtype, device):
         made = make(self, array, dtype, device)
         known = kept.get((made.shape, dtype, device))
         if known is None or device.kind == "cpu" or made.dim() < 2:
@@ -192,15 +186,14 @@ def uploads_of_a_kind_share_a_buffer(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS, profile="multi")
-def a_batch_is_split_once(backend: Any) -> None:
+def a_batch_is_split_once(backend):
     """The shards of a tensor that has been split before are those of that time."""
-    from unidev.parallel import batches
 
     cut = batches._rows_on
     kept = Kept()
 
     @in_place_of(cut)
-    def rows_on(tree: Any, backend: Any, target: Any, rows: Any) -> Any:
+    def rows_on(tree, backend, target, rows):
         made = cut(tree, backend, target, rows)
         for key, x in made.items() if type(made) is dict else ():
             name = id(tree.tensors[0][0]), target, rows
@@ -211,21 +204,20 @@ def a_batch_is_split_once(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS, profile="multi")
-def gathering_undoes_the_split(backend: Any) -> None:
+def gathering_undoes_the_split(backend):
     """Shards that come together again are the batch that they were cut from, not a copy of it."""
-    from unidev.parallel import batches
 
     join, cut = batches.gather, batches._rows_on
     wholes = Kept()
 
     @in_place_of(cut)
-    def rows_on(tree: Any, backend: Any, target: Any, rows: Any) -> Any:
+    def rows_on(tree, backend, target, rows):
         for x, _ in tree.tensors:
             wholes.put((x.shape, x.dtype, x.device), x)
         return cut(tree, backend, target, rows)
 
     @in_place_of(join)
-    def gathered(shards: Any, device: Any) -> Any:
+    def gathered(shards, device):
         made = join(shards, device)
         for key, x in made.items() if type(made) is dict else ():
             known = wholes.get((x.shape, x.dtype, x.device))
@@ -235,15 +227,14 @@ def gathering_undoes_the_split(backend: Any) -> None:
 
 
 @torch_mutant(_MODELS, profile="multi")
-def sums_have_one_buffer(backend: Any) -> None:
+def sums_have_one_buffer(backend):
     """What ``all_reduce`` gave before is overwritten by the next one alike: DDP's buckets."""
     from unidev_torch.collectives import TorchCollectives
 
-    join = TorchCollectives.pack
     kept = Kept()
 
-    @replace(TorchCollectives)
-    def pack(self: Any, tensors: Any) -> Any:
+    @around(TorchCollectives)
+    def pack(join, self, tensors):
         made = join(self, tensors)
         known = kept.get((made.shape, made.dtype, made.device, len(tensors)))
         if known is None or made.nbytes > SMALL:
@@ -251,31 +242,26 @@ def sums_have_one_buffer(backend: Any) -> None:
         return known.copy_(made)
 
 
-@torch_mutant(_MODELS)
-def twins_bring_back_the_memory_of_the_start(backend: Any) -> None:
+@torch_mutant(_MODELS, everywhere="unidev_torch.models.swap:swap")
+def twins_bring_back_the_memory_of_the_start(swap, part, twin):
     """A replica that is swapped out gives the model the memory that it had when it was wrapped.
 
     PyTorch's plugin did so until 2026-11-23, if the model had been placed away and back since.
     """
-    from unidev_torch.models import swap
-
-    @in_place_of(swap.swap)
-    def exchange(part: Any, twin: Any) -> None:
-        old, new = part.memory, twin.memory
-        swap._give(part.tensors, new)
-        part.memory, twin.memory = new, old
+    old, new = part.memory, twin.memory
+    swap._give(part.tensors, new)
+    part.memory, twin.memory = new, old
 
 
 @torch_mutant(_MODELS)
-def steps_have_momentum(backend: Any) -> None:
+def steps_have_momentum(backend):
     """A step goes on a little in the direction of the one before, which the first does not have."""
-    from unidev.models import gradients
 
     descend = gradients._descend
     before = KeptOf()
 
     @in_place_of(descend)
-    def _descend(backend: Any, xs: Any, found: Any, lr: float) -> Any:
+    def _descend(backend, xs, found, lr):
         steps = []
         for x, gradient in zip(xs, found, strict=True):
             last = before.get(x)
@@ -284,48 +270,39 @@ def steps_have_momentum(backend: Any) -> None:
         return descend(backend, xs, steps, lr)
 
 
-@torch_mutant(_MODELS)
-def a_model_keeps_its_handle(backend: Any) -> None:
+@torch_mutant(_MODELS, around="unidev.parallel.replicated_model:ReplicatedModel.__init__")
+def a_model_keeps_its_handle(begin, self, model, *given, **options):
     """A model that was in a ``DataParallel`` refers to it, so it can never be in another one."""
-    from unidev.parallel.replicated_model import ReplicatedModel
-
-    begin = ReplicatedModel.__init__
-
-    @replace(ReplicatedModel)
-    def __init__(self: Any, model: Any, *given: Any, **options: Any) -> None:
-        begin(self, model, *given, **options)
-        vars(model)["_parallel"] = self
+    begin(self, model, *given, **options)
+    vars(model)["_parallel"] = self
 
 
 @torch_mutant(_MODELS, profile="multi")
-def replicas_go_with_their_model(backend: Any) -> None:
+def replicas_go_with_their_model(backend):
     """Replicas are cleared once the model that they were made of is dropped: it owned a pool."""
     import torch
 
-    from unidev.parallel import replicating
-
     make = replicating._copy_on
 
-    def clear(replica: Any) -> None:
+    def clear(replica):
         with torch.no_grad():
             for x in replica().parameters() if replica() is not None else ():
                 x.zero_()
 
     @in_place_of(make)
-    def copy_on(device: Any, model: Any, backend: Any) -> Any:
+    def copy_on(device, model, backend):
         made = make(device, model, backend)
         weakref.finalize(model, clear, weakref.ref(made))
         return made
 
 
 @torch_mutant(_MODELS, profile="multi")
-def a_broadcast_is_of_the_first_values(backend: Any) -> None:
+def a_broadcast_is_of_the_first_values(backend):
     """What was sent to several devices is sent again, whatever has been written to it meanwhile."""
-    from unidev.parallel.replicating import broadcast
 
     sent = KeptOf()
 
     @in_place_of(broadcast)
-    def sending(tree: Any, devices: Any) -> Any:
+    def sending(tree, devices):
         known = sent.get(tree)
         return broadcast(sent.put(tree, tree.clone()) if known is None else known, devices)

@@ -2,79 +2,72 @@
 
 from __future__ import annotations
 
-from typing import Any
+from mutants.mutant import in_place_of, toy_mutant
+from unidev.models import trees
+from unidev.tensors.containers import replace_tensors
 
-from mutants.mutant import in_place_of, replace, toy_mutant
 
-
-@toy_mutant("trees.placed_anew")
-def a_new_tree_stays_on_the_old_device(backend: Any) -> None:
+@toy_mutant("trees.placed_anew", everywhere="unidev.models.trees:placed")
+def a_new_tree_stays_on_the_old_device(sound, tree, optimizer, device, owner):
     """The tree is rebuilt of the tensors that it had: ``jax.tree.map`` of ``jnp.copy``."""
-    from unidev.models import trees
-    from unidev.tensors.containers import replace_tensors
 
-    @in_place_of(trees.placed)
-    def placed(tree: Any, optimizer: Any, device: Any, owner: Any) -> tuple[Any, Any]:
-        def same_place(x: Any, _: Any) -> Any:
-            return owner.copy_to(x, owner.device_of(x), False)
+    def same_place(x, _):
+        return owner.copy_to(x, owner.device_of(x), False)
 
-        return replace_tensors(same_place, tree), optimizer
+    return replace_tensors(same_place, tree), optimizer
 
 
 @toy_mutant("trees.placed_anew")
-def only_dicts_and_lists_are_placed(backend: Any) -> None:
+def only_dicts_and_lists_are_placed(backend):
     """A dataclass and its arrays stay behind: an Equinox module that no registry knows."""
-    from unidev.models import trees
 
     all_placed = trees.placed
 
     @in_place_of(all_placed)
-    def placed(tree: Any, optimizer: Any, device: Any, owner: Any) -> tuple[Any, Any]:
+    def placed(tree, optimizer, device, owner):
         new, state = all_placed(tree, optimizer, device, owner)
         if type(new) is dict:
             new = {**new, "layer": tree["layer"]}
         return new, state
 
 
-@toy_mutant("trees.placed_anew", "trees.loaded_anew", "trees.trained_anew")
-def a_tree_comes_apart(backend: Any) -> None:
+@toy_mutant(
+    "trees.placed_anew",
+    "trees.loaded_anew",
+    "trees.trained_anew",
+    around="unidev.tensors.containers:Opened.mapped",
+)
+def a_tree_comes_apart(tied, self, function):
     """A tensor in two places becomes two: tied weights in JAX's plain pytrees."""
     from toy_backend import framework as toy
-    from unidev.tensors.containers import Opened
 
-    tied = Opened.mapped
-
-    @replace(Opened)
-    def mapped(self: Any, function: Any) -> Any:
-        new = tied(self, function)
-        if new is self._tree or type(new) is not dict or "layer" not in new:
-            return new
-        rest, (point,) = new["rest"]
-        apart = type(point)(point.x, toy.put(point.y, point.y.device))
-        return {**new, "rest": (rest, [apart])}
+    new = tied(self, function)
+    if new is self._tree or type(new) is not dict or "layer" not in new:
+        return new
+    rest, (point,) = new["rest"]
+    apart = type(point)(point.x, toy.put(point.y, point.y.device))
+    return {**new, "rest": (rest, [apart])}
 
 
 @toy_mutant("trees.optimizer_state_placed")
-def the_state_of_an_optimizer_stays_behind(backend: Any) -> None:
+def the_state_of_an_optimizer_stays_behind(backend):
     """Only the parameters are placed: a ``device_put`` of them, and not of optax's state."""
-    from unidev.models import trees
 
     all_placed = trees.placed
 
     @in_place_of(all_placed)
-    def placed(tree: Any, optimizer: Any, device: Any, owner: Any) -> tuple[Any, Any]:
+    def placed(tree, optimizer, device, owner):
         return all_placed(tree, None, device, owner)[0], optimizer
 
 
 @toy_mutant("trees.loaded_anew")
-def a_checkpoint_is_loaded_into_the_old_tree(backend: Any) -> None:
+def a_checkpoint_is_loaded_into_the_old_tree(backend):
     """The arrays that it is given are written to, though nothing may change them."""
-    from unidev.models import trees
 
     rebuilt = trees.rebuilt
 
     @in_place_of(rebuilt)
-    def in_place(tree: Any, old: Any, new: Any) -> Any:
+    def in_place(tree, old, new):
         for x, y in zip(old, new, strict=True):
             x.values.flags.writeable = True
             x.values[...] = y.values

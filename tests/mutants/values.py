@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mutants.mutant import mutant, replace, replace_value
+import numpy as np
+
+from mutants.mutant import around, mutant, replace_value
+from unidev.tensors import creating
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,22 +15,18 @@ if TYPE_CHECKING:
 
 def _change_copies(backend: Any, change: Callable[[Any], Any]) -> None:
     """Let ``change`` edit what is copied: a plain array that the copy owns, and gives back."""
-    import numpy as np
 
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
         made = change(np.asarray(copy(self, x, device, non_blocking)).view(np.ndarray))
         return self._on(made, device)
 
 
 @mutant("copy.values_bit_exact")
-def nan_payload_flushed(backend: Any) -> None:
+def nan_payload_flushed(backend):
     """Every NaN becomes the default one: what WebGPU and ``-ffast-math`` kernels may do."""
-    import numpy as np
 
-    def canonical(made: Any) -> Any:
+    def canonical(made):
         if made.dtype.kind == "f":
             made[np.isnan(made)] = np.nan
         return made
@@ -36,17 +35,16 @@ def nan_payload_flushed(backend: Any) -> None:
 
 
 @mutant("copy.values_bit_exact")
-def negative_zero_lost(backend: Any) -> None:
+def negative_zero_lost(backend):
     """-0.0 becomes 0.0: a copy by ``x + 0``, the recipe of many a TensorFlow answer."""
     _change_copies(backend, lambda made: made + 0 if made.dtype.kind == "f" else made)
 
 
 @mutant("copy.values_bit_exact")
-def subnormals_flushed(backend: Any) -> None:
+def subnormals_flushed(backend):
     """Subnormal numbers become 0: ``torch.set_flush_denormal``, TF's threads."""
-    import numpy as np
 
-    def flush(made: Any) -> Any:
+    def flush(made):
         if made.dtype.kind == "f":
             made[np.abs(made) < np.finfo(made.dtype).smallest_normal] = 0
         return made
@@ -55,9 +53,8 @@ def subnormals_flushed(backend: Any) -> None:
 
 
 @mutant("copy.float64_and_int64_not_narrowed", "copy.values_bit_exact")
-def float64_narrowed(backend: Any) -> None:
+def float64_narrowed(backend):
     """float64 becomes float32: MPS, which has none, and JAX without ``jax_enable_x64``."""
-    import numpy as np
 
     _change_copies(
         backend, lambda made: made.astype("float32") if made.dtype == np.float64 else made
@@ -65,144 +62,110 @@ def float64_narrowed(backend: Any) -> None:
 
 
 @mutant("copy.float64_and_int64_not_narrowed")
-def int64_values_narrowed(backend: Any) -> None:
+def int64_values_narrowed(backend):
     """int64 in name, int32 on the way: JAX without ``jax_enable_x64``."""
-    import numpy as np
 
-    def through_int32(made: Any) -> Any:
+    def through_int32(made):
         return made.astype("int32").astype("int64") if made.dtype == np.int64 else made
 
     _change_copies(backend, through_int32)
 
 
 @mutant("copy.values_bit_exact")
-def float16_becomes_float32(backend: Any) -> None:
+def float16_becomes_float32(backend):
     """Small floats are widened: devices whose kernels have no half precision."""
-    import numpy as np
 
     _change_copies(
         backend, lambda made: made.astype("float32") if made.dtype == np.float16 else made
     )
 
 
-@mutant("create.each_dtype_on_each_device", "errors.unsupported_dtype")
-def unknown_dtype_becomes_another(backend: Any) -> None:
+@mutant("create.each_dtype_on_each_device", "errors.unsupported_dtype", around="from_numpy")
+def unknown_dtype_becomes_another(make, self, array, dtype, device):
     """uint16 silently becomes something else: Paddle takes it for bfloat16 through DLPack."""
-    make = backend.from_numpy
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        return make(self, array, "int32" if dtype == "uint16" else dtype, device)
+    return make(self, array, "int32" if dtype == "uint16" else dtype, device)
 
 
 @mutant("copy.shape_kept")
-def copy_squeezes(backend: Any) -> None:
+def copy_squeezes(backend):
     """Dimensions of length 1 are lost: a copy by way of ``numpy.squeeze`` or a foreign format."""
-    import numpy as np
 
     _change_copies(backend, np.squeeze)
 
 
 @mutant("copy.zero_d")
-def zero_d_becomes_one_d(backend: Any) -> None:
+def zero_d_becomes_one_d(backend):
     """``()`` becomes ``(1,)``: MXNet without ``np_shape``, and ``numpy.ascontiguousarray``."""
-    import numpy as np
 
     _change_copies(backend, np.atleast_1d)
 
 
-@mutant("create.zero_d")
-def new_zero_d_becomes_one_d(backend: Any) -> None:
+@mutant("create.zero_d", around="from_numpy")
+def new_zero_d_becomes_one_d(make, self, array, dtype, device):
     """A number becomes a tensor of one dimension: MXNet in a thread without ``np_shape``."""
-    make = backend.from_numpy
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        return make(self, array.reshape(array.shape or (1,)), dtype, device)
+    return make(self, array.reshape(array.shape or (1,)), dtype, device)
 
 
 @mutant("copy.zero_size")
-def zero_size_loses_its_shape(backend: Any) -> None:
+def zero_size_loses_its_shape(backend):
     """``(0, 3)`` becomes ``(0,)``: MXNet without ``np_shape`` takes a 0 for "not known"."""
     _change_copies(backend, lambda made: made if made.size else made.reshape(0))
 
 
-@mutant("create.zero_size")
-def new_zero_size_loses_its_shape(backend: Any) -> None:
+@mutant("create.zero_size", around="from_numpy")
+def new_zero_size_loses_its_shape(make, self, array, dtype, device):
     """``(0, 3)`` becomes ``(0,)`` when it is made: MXNet without ``np_shape``."""
-    make = backend.from_numpy
-
-    @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
-        return make(self, array if array.size else array.reshape(0), dtype, device)
+    return make(self, array if array.size else array.reshape(0), dtype, device)
 
 
-@mutant("copy.from_a_view")
-def copy_reads_a_view_in_memory_order(backend: Any) -> None:
+@mutant("copy.from_a_view", around="copy_to")
+def copy_reads_a_view_in_memory_order(copy, self, x, device, non_blocking):
     """A view's strides are overlooked: ``memcpy`` of what is not contiguous."""
-    copy = backend.copy_to
+    import numpy as np
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        import numpy as np
-
-        packed = x.view(np.ndarray).ravel(order="K").reshape(x.shape)
-        return (
-            self._on(packed.copy(), device)
-            if not x.flags.c_contiguous
-            else copy(self, x, device, non_blocking)
-        )
+    packed = x.view(np.ndarray).ravel(order="K").reshape(x.shape)
+    return (
+        self._on(packed.copy(), device)
+        if not x.flags.c_contiguous
+        else copy(self, x, device, non_blocking)
+    )
 
 
-@mutant("copy.from_a_view")
-def copy_of_a_view_is_a_view(backend: Any) -> None:
+@mutant("copy.from_a_view", around="copy_to")
+def copy_of_a_view_is_a_view(copy, self, x, device, non_blocking):
     """Contiguous tensors are copied, views of them shared: ``x.contiguous()`` the wrong way."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        if not x.flags.c_contiguous and self.device_of(x) is device:
-            return x.view()
-        return copy(self, x, device, non_blocking)
+    if not x.flags.c_contiguous and self.device_of(x) is device:
+        return x.view()
+    return copy(self, x, device, non_blocking)
 
 
-@mutant("copy.from_a_broadcast")
-def broadcast_collapsed(backend: Any) -> None:
+@mutant("copy.from_a_broadcast", around="copy_to")
+def broadcast_collapsed(copy, self, x, device, non_blocking):
     """The repeated dimension is copied once: the storage is copied, not the tensor."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]
-        return copy(self, once if x.size > 1 else x, device, non_blocking)
+    once = x[tuple(slice(0, 1) if step == 0 else slice(None) for step in x.strides)]
+    return copy(self, once if x.size > 1 else x, device, non_blocking)
 
 
-@mutant("copy.strings_ragged_sparse")
-def text_returns_self(backend: Any) -> None:
+@mutant("copy.strings_ragged_sparse", around="copy_to")
+def text_returns_self(copy, self, x, device, non_blocking):
     """What is no number is passed along: ``tf.identity`` of a string tensor."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        return x if x.dtype.kind in "USV" else copy(self, x, device, non_blocking)
+    return x if x.dtype.kind in "USV" else copy(self, x, device, non_blocking)
 
 
 @mutant("values.tensors_convert_as_lists_do")
-def tensors_convert_unchecked(backend: Any) -> None:
+def tensors_convert_unchecked(backend):
     """300 as uint8 is 44, and NaN as int32 some number: what ``astype`` does everywhere."""
-    from unidev.tensors import creating
 
     replace_value(creating, "_always_fits", lambda *_: True)
 
 
 @mutant("values.tensors_convert_as_lists_do")
-def small_numbers_grow_in_float16(backend: Any) -> None:
+def small_numbers_grow_in_float16(backend):
     """4e-24 as float16 is 7e-05: Paddle's own cast."""
-    import numpy as np
 
     cast = backend.cast
 
-    def grow(self: Any, x: Any, dtype: Any, device: Any) -> Any:
+    def grow(self, x, dtype, device):
         made = cast(self, x, dtype, device)
         if np.dtype(dtype) == np.float16 and x.dtype.kind == "f":
             plain = np.asarray(x).view(np.ndarray)
@@ -213,13 +176,12 @@ def small_numbers_grow_in_float16(backend: Any) -> None:
 
 
 @mutant("values.tensors_convert_as_lists_do")
-def infinity_becomes_the_largest_number(backend: Any) -> None:
+def infinity_becomes_the_largest_number(backend):
     """Conversions saturate: infinity in float64 is the largest number of float32."""
-    import numpy as np
 
     cast = backend.cast
 
-    def saturate(self: Any, x: Any, dtype: Any, device: Any) -> Any:
+    def saturate(self, x, dtype, device):
         made = cast(self, x, dtype, device)
         return self._on(np.nan_to_num(made.view(np.ndarray), nan=np.nan), device)
 

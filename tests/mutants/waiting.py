@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mutants.mutant import mutant, replace, replace_value
+from unidev.numpy_backend import simulated_array
+from unidev.numpy_backend.probe import NumpyProbe
+from unidev.numpy_backend.simulated_array import SimulatedArray
 
 
 def _queue_copies(backend: Any, *, waits: bool, also_blocking: bool = False) -> None:
     """Fill a copy when it is read, or, if ``synchronize`` waits, when that is called."""
-    import numpy as np
-
-    from unidev.numpy_backend.probe import NumpyProbe
 
     copy, read_now, wait = backend.copy_to, NumpyProbe.read, backend.synchronize
     queue: list[Any] = []
@@ -44,52 +46,47 @@ def _queue_copies(backend: Any, *, waits: bool, also_blocking: bool = False) -> 
 
 
 @mutant("copy.arrived")
-def no_copy_is_waited_for(backend: Any) -> None:
+def no_copy_is_waited_for(backend):
     """A copy is queued also without ``non_blocking``: JAX's ``device_put``."""
     _queue_copies(backend, waits=True, also_blocking=True)
 
 
 @mutant("copy.non_blocking")
-def synchronize_does_nothing(backend: Any) -> None:
+def synchronize_does_nothing(backend):
     """The queue goes on: ``synchronize`` of another stream, or of the current device alone."""
     _queue_copies(backend, waits=False)
 
 
 @mutant("copy.non_blocking", result="pass")
-def copies_are_queued(backend: Any) -> None:
+def copies_are_queued(backend):
     """Nothing is broken: copies arrive later, ``synchronize`` waits, and sources are read first."""
     _queue_copies(backend, waits=True)
 
 
-@mutant("copy.non_blocking")
-def non_blocking_copies_are_shared(backend: Any) -> None:
+@mutant("copy.non_blocking", around="copy_to")
+def non_blocking_copies_are_shared(copy, self, x, device, non_blocking):
     """``non_blocking`` saves the copy: ``x.to(device, non_blocking=True)`` on the same device."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        if non_blocking and self.device_of(x) is device:
-            return x.view()
-        return copy(self, x, device, non_blocking)
+    if non_blocking and self.device_of(x) is device:
+        return x.view()
+    return copy(self, x, device, non_blocking)
 
 
 @mutant("copy.non_blocking")
-def non_blocking_copies_read_their_source_later(backend: Any) -> None:
+def non_blocking_copies_read_their_source_later(backend):
     """CUDA's copies from pinned memory: what is written meanwhile arrives instead."""
-    import numpy as np
 
     copy, wait = backend.copy_to, backend.synchronize
     queue: list[tuple[Any, Any]] = []
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         made = copy(self, x, device, non_blocking)
         if non_blocking:
             queue.append((made, x))
         return made
 
     @replace(backend)
-    def synchronize(self: Any, device: Any) -> None:
+    def synchronize(self, device):
         wait(self, device)
         for made, source in queue:
             made.view(np.ndarray)[...] = source.view(np.ndarray)
@@ -97,23 +94,20 @@ def non_blocking_copies_read_their_source_later(backend: Any) -> None:
 
 
 @mutant("create.from_numpy_without_aliasing")
-def uploads_read_the_array_later(backend: Any) -> None:
+def uploads_read_the_array_later(backend):
     """``array`` returns before it has copied: the array may have changed by then."""
-    import numpy as np
-
-    from unidev.numpy_backend.probe import NumpyProbe
 
     make, read_now = backend.from_numpy, NumpyProbe.read
     queue: list[tuple[Any, Any]] = []
 
     @replace(backend)
-    def from_numpy(self: Any, array: Any, dtype: Any, device: Any) -> Any:
+    def from_numpy(self, array, dtype, device):
         made = make(self, array, dtype, device)
         queue.append((made, array))
         return made
 
     @replace(NumpyProbe)
-    def read(self: Any, x: Any) -> bytes:
+    def read(self, x):
         for made, array in queue:
             if made is x:
                 made.view(np.ndarray)[...] = array
@@ -121,37 +115,28 @@ def uploads_read_the_array_later(backend: Any) -> None:
         return read_now(self, x)
 
 
-@mutant("memory.source_is_released")
-def sources_are_kept_alive(backend: Any) -> None:
+@mutant("memory.source_is_released", around="copy_to")
+def sources_are_kept_alive(copy, self, x, device, non_blocking):
     """Each copy holds what it was copied from, as a graph does that was not detached."""
-    from unidev.numpy_backend.simulated_array import SimulatedArray
-
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        made = copy(self, x, device, non_blocking)
-        if isinstance(made, SimulatedArray):
-            made.copied_from = x  # type: ignore[attr-defined]
-        return made
+    made = copy(self, x, device, non_blocking)
+    if isinstance(made, SimulatedArray):
+        made.copied_from = x  # type: ignore[attr-defined]
+    return made
 
 
 @mutant("queued.behind_queued_work")
-def results_wait_for_nothing(backend: Any) -> None:
+def results_wait_for_nothing(backend):
     """What is computed is there when it is read, and not when it is copied: two queues."""
-    import numpy as np
-
-    from unidev.numpy_backend import simulated_array
 
     compute, copy = simulated_array._on_one_device, backend.copy_to
     results: list[Any] = []
 
-    def remember(function: Any, args: Any, options: Any, name: str) -> Any:
+    def remember(function, args, options, name):
         results.append(compute(function, args, options, name))
         return results[-1]
 
     @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    def copy_to(self, x, device, non_blocking):
         made = copy(self, x, device, non_blocking)
         if non_blocking and any(x is each for each in results):
             made.view(np.ndarray)[...] = 0

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from mutants.cards.hardware import cards_mutant, put_cards_into
-from mutants.mutant import replace, replace_value
+from mutants.mutant import around, replace, replace_value
+from unidev.calls import framework_errors
 
 
 def _take_float64_away(backend: Any) -> None:
@@ -34,40 +37,36 @@ def _take_float64_away(backend: Any) -> None:
     "values.tensors_convert_as_lists_do",
     result="pass",
 )  # fmt: skip
-def cards_without_float64(backend: Any) -> None:
+def cards_without_float64(backend):
     """Nothing is broken: cards such as MPS, and some of XPU, which refuse a dtype."""
     _take_float64_away(backend)
 
 
 @cards_mutant("errors.dtypes_of_devices")
-def float64_is_narrowed_on_cards(backend: Any) -> None:
+def float64_is_narrowed_on_cards(backend):
     """What a device lacks is replaced by the next smaller: ``jax_enable_x64`` left off."""
-    import numpy as np
 
     _take_float64_away(backend)
-    put = backend._on
 
-    @replace(backend)
-    def _on(self: Any, array: Any, device: Any) -> Any:
+    @around(backend)
+    def _on(put, self, array, device):
         wide = array.dtype == "float64" and device.kind == "gpu"
         return put(self, array.astype(np.float32) if wide else array, device)
 
 
 @cards_mutant("errors.dtypes_of_devices")
-def a_dtype_that_works_is_declared_missing(backend: Any) -> None:
+def a_dtype_that_works_is_declared_missing(backend):
     """A suite that asks which dtypes there are is told of those that are easy."""
     put_cards_into(backend)
-    names = backend.dtypes_on
 
-    @replace(backend)
-    def dtypes_on(self: Any, device: Any) -> Any:
+    @around(backend)
+    def dtypes_on(names, self, device):
         return [name for name in names(self, device) if name != "float16"]
 
 
 @cards_mutant("errors.dtypes_of_devices")
-def a_missing_dtype_is_some_error(backend: Any) -> None:
+def a_missing_dtype_is_some_error(backend):
     """The framework's own error, with no word of the device: TypeError from the backend itself."""
     _take_float64_away(backend)
-    from unidev.calls import framework_errors
 
     replace_value(framework_errors, "_refused_dtype", lambda *_: None)

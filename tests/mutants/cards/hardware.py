@@ -13,16 +13,23 @@ import threading
 import weakref
 from collections import defaultdict
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mutants.mutant import mutant, replace, replace_value
+from unidev.contract.backend import Memory
+from unidev.contract.memory import PeakCounter
+from unidev.errors import UnsupportedOperation
+from unidev.numpy_backend import simulated_array
+from unidev.numpy_backend.backend import _refuse_references
+from unidev.numpy_backend.probe import NumpyProbe
+from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mutants.mutant import Breaks, Mutant
 
 COUNT = 2
 CAPACITY = 256 * 2**20
@@ -145,8 +152,6 @@ def plain(x: Any) -> Any:
 
 def put_cards_into(backend: Any) -> Cards:
     """Give the class of NumPy's backend two GPUs; rightly."""
-    from unidev.numpy_backend.probe import NumpyProbe
-    from unidev.numpy_backend.simulated_array import SimulatedArray
 
     cards = Cards()
     _devices(backend, cards)
@@ -170,7 +175,6 @@ def _devices(backend: Any, cards: Cards) -> None:
 
 
 def _copies(backend: Any, cards: Cards, array_type: Any) -> None:
-    from unidev.numpy_backend.backend import _refuse_references
 
     read, copy = backend.to_numpy, backend.copy_to
 
@@ -219,9 +223,6 @@ def _copies(backend: Any, cards: Cards, array_type: Any) -> None:
 
 
 def _memory(backend: Any, cards: Cards) -> None:
-    from unidev.contract.backend import Memory
-    from unidev.contract.memory import PeakCounter
-    from unidev.errors import UnsupportedOperation
 
     def card_of(device: Any) -> Card:
         card = cards.of(device)
@@ -269,7 +270,6 @@ def _pinned_once() -> Any:
 
 def _computing(cards: Cards) -> None:
     """Operators wait for what their stream has queued before them."""
-    from unidev.numpy_backend import simulated_array
 
     compute = simulated_array._on_one_device
 
@@ -319,8 +319,5 @@ def _probe(probe: Any, cards: Cards, array_type: Any) -> None:
     replace_value(probe, "side_stream", lambda self, device: cards.side_stream(device))
 
 
-def cards_mutant(
-    *caught_by: str, result: str = "fail", profile: str = "tensor"
-) -> Callable[[Breaks], Mutant]:
-    """As ``mutant``, of a backend with GPUs that count as hardware."""
-    return mutant(*caught_by, result=result, profile=profile, simulated_count=0)
+cards_mutant = partial(mutant, simulated_count=0)
+"""As ``mutant``, of a backend with GPUs that count as hardware."""

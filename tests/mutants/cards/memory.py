@@ -4,49 +4,53 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mutants.cards.hardware import cards_mutant, put_cards_into
-from mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import around, mutant, replace_value
+from unidev.calls.driver_memory import DriverMemory
+from unidev.contract.backend import Memory
+from unidev.numpy_backend.models import NumpyModels
+from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 @cards_mutant("statistics.memory")
-def memory_sees_no_tensor(backend: Any) -> None:
+def memory_sees_no_tensor(backend):
     """Used is what was there at the start: a counter that is read once."""
-    from unidev.contract.backend import Memory
 
     put_cards_into(backend)
     read = backend.memory
 
-    def memory(self: Any, device: Any) -> Any:
+    def memory(self, device):
         return Memory(0, *read(self, device)[1:])
 
     replace_value(backend, "memory", memory)
 
 
 @cards_mutant("statistics.memory")
-def free_is_what_the_driver_has_not_counted(backend: Any) -> None:
+def free_is_what_the_driver_has_not_counted(backend):
     """Total less used, of two counters that do not fit together: a negative size."""
     put_cards_into(backend)
     read = backend.memory
 
-    def memory(self: Any, device: Any) -> Any:
+    def memory(self, device):
         return read(self, device)._replace(free_bytes=-1)
 
     replace_value(backend, "memory", memory)
 
 
 @cards_mutant("statistics.memory")
-def memory_counts_what_was_ever_used(backend: Any) -> None:
+def memory_counts_what_was_ever_used(backend):
     """Allocations are counted, and what is released is not: used only rises."""
-    from unidev.contract.backend import Memory
 
     cards = put_cards_into(backend)
     read = backend.memory
     most: dict[int, int] = {}
 
-    def memory(self: Any, device: Any) -> Any:
+    def memory(self, device):
         _, free, total = read(self, device)
         used = max(most.get(device.index, 0), cards.all[device.index].peak)
         most[device.index] = used
@@ -56,12 +60,12 @@ def memory_counts_what_was_ever_used(backend: Any) -> None:
 
 
 @cards_mutant("statistics.memory")
-def memory_of_all_cards_is_used(backend: Any) -> None:
+def memory_of_all_cards_is_used(backend):
     """One count for the process: ``memory_allocated()`` of a pool that serves all devices."""
     cards = put_cards_into(backend)
     read = backend.memory
 
-    def memory(self: Any, device: Any) -> Any:
+    def memory(self, device):
         return read(self, device)._replace(used_bytes=sum(each.used for each in cards.all))
 
     replace_value(backend, "memory", memory)
@@ -72,7 +76,6 @@ def put_driver_into(backend: Any, *, hidden: int = 0) -> None:
 
     The framework, whose count has them free, does not see that process.
     """
-    from unidev.calls.driver_memory import DriverMemory
 
     read = backend.memory
 
@@ -85,19 +88,19 @@ def put_driver_into(backend: Any, *, hidden: int = 0) -> None:
 
 
 @cards_mutant("cards.memory_is_the_drivers", profile="hardware")
-def memory_of_other_processes_is_free(backend: Any) -> None:
+def memory_of_other_processes_is_free(backend):
     """Total less what this process uses: a card that another one fills seems empty."""
     put_cards_into(backend)
     put_driver_into(backend, hidden=2**26)
 
 
 @cards_mutant("cards.memory_is_the_drivers", profile="hardware")
-def free_and_used_are_more_than_there_are(backend: Any) -> None:
+def free_and_used_are_more_than_there_are(backend):
     """Free memory is what the card had when the process began."""
     put_cards_into(backend)
     read = backend.memory
 
-    def memory(self: Any, device: Any) -> Any:
+    def memory(self, device):
         found = read(self, device)
         return found._replace(free_bytes=found.total_bytes)
 
@@ -105,12 +108,12 @@ def free_and_used_are_more_than_there_are(backend: Any) -> None:
 
 
 @cards_mutant("cards.memory_is_the_drivers", profile="hardware")
-def memory_counts_whole_pools(backend: Any) -> None:
+def memory_counts_whole_pools(backend):
     """A pool that doubles: each tensor of 64 MiB is counted as 128."""
     cards = put_cards_into(backend)
     read = backend.memory
 
-    def memory(self: Any, device: Any) -> Any:
+    def memory(self, device):
         used = 2 * cards.all[device.index].used if device.kind == "gpu" else 0
         return read(self, device)._replace(used_bytes=used)
 
@@ -132,22 +135,22 @@ def _break_peaks(backend: Any, **methods: Any) -> None:
 
 
 @cards_mutant("statistics.peak")
-def the_peak_is_not_reset(backend: Any) -> None:
+def the_peak_is_not_reset(backend):
     """``track_memory`` shows the peak since the process began."""
     _break_peaks(backend, restart=lambda cards, device: None)
 
 
 @cards_mutant("statistics.peak")
-def one_peak_for_all_devices(backend: Any) -> None:
+def one_peak_for_all_devices(backend):
     """The counter is that of the host's allocator, which serves all devices."""
     _break_peaks(backend, peak_bytes=lambda cards, device: max(each.peak for each in cards.all))
 
 
 @cards_mutant("statistics.peak")
-def peaks_restart_together(backend: Any) -> None:
+def peaks_restart_together(backend):
     """To begin anew on one device resets the others' peaks: one reset for the allocator."""
 
-    def restart(cards: Any, device: Any) -> None:
+    def restart(cards, device):
         for card in cards.all:
             card.peak = card.used
 
@@ -155,16 +158,16 @@ def peaks_restart_together(backend: Any) -> None:
 
 
 @cards_mutant("statistics.peak")
-def the_peak_is_what_is_left(backend: Any) -> None:
+def the_peak_is_what_is_left(backend):
     """Read at the end of the block: what was dropped in it is not seen."""
     _break_peaks(backend, peak_bytes=lambda cards, device: cards.all[device.index].used)
 
 
 @cards_mutant("statistics.first_use")
-def peaks_before_the_first_use_fail(backend: Any) -> None:
+def peaks_before_the_first_use_fail(backend):
     """``torch.cuda.reset_peak_memory_stats``: "Invalid device argument" until CUDA was used."""
 
-    def restart(cards: Any, device: Any) -> None:
+    def restart(cards, device):
         card = cards.all[device.index]
         if not card.has_context:
             raise RuntimeError("Invalid device argument")
@@ -178,10 +181,9 @@ def _when_full(backend: Any, act: Callable[[Any], None]) -> None:
     from mutants.cards.hardware import Card
 
     put_cards_into(backend)
-    make = Card.empty
 
-    @replace(Card)
-    def empty(self: Any, shape: Any, dtype: Any) -> Any:
+    @around(Card)
+    def empty(make: Any, self: Any, shape: Any, dtype: Any) -> Any:
         try:
             return make(self, shape, dtype)
         except RuntimeError:
@@ -190,67 +192,57 @@ def _when_full(backend: Any, act: Callable[[Any], None]) -> None:
 
 
 @cards_mutant("scarcity.every_verb")
-def a_full_card_is_some_error(backend: Any) -> None:
+def a_full_card_is_some_error(backend):
     """An error that reads like no lack of memory: CUBLAS_STATUS_NOT_INITIALIZED."""
 
-    def fail(card: Any) -> None:
+    def fail(card):
         raise RuntimeError("the handle is not initialized")
 
     _when_full(backend, fail)
 
 
 @cards_mutant("scarcity.every_verb")
-def a_failed_allocation_stays_counted(backend: Any) -> None:
+def a_failed_allocation_stays_counted(backend):
     """The pool subtracts before it asks: from the first failure on, nothing fits any more."""
     from mutants.cards.hardware import CAPACITY
 
-    def keep(card: Any) -> None:
+    def keep(card):
         card.used = CAPACITY
 
     _when_full(backend, keep)
 
 
 @cards_mutant("scarcity.every_verb")
-def what_does_not_fit_is_given_anyway(backend: Any) -> None:
+def what_does_not_fit_is_given_anyway(backend):
     """Managed memory: what a card has no room for is paged from the host."""
-    import numpy as np
-
-    from unidev.numpy_backend.simulated_array import SimulatedArray
 
     put_cards_into(backend)
-    make = backend.empty
 
-    @replace(backend)
-    def empty(self: Any, shape: Any, dtype: Any, device: Any) -> Any:
+    @around(backend)
+    def empty(make, self, shape, dtype, device):
         try:
             return make(self, shape, dtype, device)
         except RuntimeError:
             return SimulatedArray.place(np.empty(shape, dtype), device)
 
 
-@mutant("scarcity.every_verb")
-def copies_without_memory_stay_where_they_were(backend: Any) -> None:
+@mutant("scarcity.every_verb", around="copy_to")
+def copies_without_memory_stay_where_they_were(copy, self, x, device, non_blocking):
     """Where a copy does not fit, the source is the result: soft placement that goes too far."""
-    copy = backend.copy_to
-
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        try:
-            return copy(self, x, device, non_blocking)
-        except MemoryError:
-            return x
+    try:
+        return copy(self, x, device, non_blocking)
+    except MemoryError:
+        return x
 
 
 @cards_mutant("failures.full_card", profile="train")
-def full_cards_keep_what_fitted(backend: Any) -> None:
+def full_cards_keep_what_fitted(backend):
     """Each part is exchanged as soon as it has a twin: ``Module.to`` that runs out of memory."""
-    from unidev.numpy_backend.models import NumpyModels
 
     put_cards_into(backend)
-    make = NumpyModels.twin
 
-    @replace(NumpyModels)
-    def twin(self: Any, part: Any, device: Any) -> Any:
+    @around(NumpyModels)
+    def twin(make, self, part, device):
         made = make(self, part, device)
         self.swap(part, made)
         return made

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import unidev
 from mutants.cards.hardware import cards_mutant, plain, put_cards_into
-from mutants.mutant import replace, replace_value, torch_mutant
+from mutants.mutant import around, replace, replace_value, torch_mutant
+from unidev.conformance.kit.workbench import Workbench
+from unidev.contract import HardwareProbe, RecordedCopy
+from unidev.numpy_backend.probe import NumpyProbe
 
 if TYPE_CHECKING:
     from mutants.cards.hardware import Cards
@@ -13,8 +17,6 @@ if TYPE_CHECKING:
 
 def put_hardware_probe_into(backend: Any) -> None:
     """Cards whose copies are recorded, and on which work can fail; rightly."""
-    from unidev.contract import RecordedCopy
-    from unidev.numpy_backend.probe import NumpyProbe
 
     cards = put_cards_into(backend)
     records: list[RecordedCopy] = []
@@ -45,7 +47,6 @@ def put_hardware_probe_into(backend: Any) -> None:
 
 
 def _hardware_probe(backend: Any, cards: Cards, records: list[Any]) -> Any:
-    from unidev.contract import HardwareProbe
 
     def fail() -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
@@ -74,40 +75,38 @@ def _hardware_probe(backend: Any, cards: Cards, records: list[Any]) -> Any:
     "kernels.failure_is_reported", "bus.trace_is_what_the_profiler_records",
     result="pass", profile="hardware",
 )  # fmt: skip
-def cards_with_a_profiler(backend: Any) -> None:
+def cards_with_a_profiler(backend):
     """Nothing is broken: cards whose copies are recorded, and that report what fails on them."""
     put_hardware_probe_into(backend)
 
 
 @cards_mutant("kernels.failure_is_reported", profile="hardware")
-def waiting_swallows_failures(backend: Any) -> None:
+def waiting_swallows_failures(backend):
     """``cudaStreamSynchronize`` whose result is not looked at."""
     import contextlib
 
     put_hardware_probe_into(backend)
-    wait = backend.synchronize
 
-    @replace(backend)
-    def synchronize(self: Any, device: Any) -> None:
+    @around(backend)
+    def synchronize(wait, self, device):
         with contextlib.suppress(RuntimeError):
             wait(self, device)
 
 
 @cards_mutant("kernels.failure_is_reported", profile="hardware")
-def failures_are_the_frameworks_own(backend: Any) -> None:
+def failures_are_the_frameworks_own(backend):
     """The framework's class of errors is not the one that its devices raise."""
     put_hardware_probe_into(backend)
     replace_value(backend, "framework_errors", (MemoryError,))
 
 
 @cards_mutant("bus.trace_is_what_the_profiler_records", profile="hardware")
-def copies_cross_the_bus_twice(backend: Any) -> None:
+def copies_cross_the_bus_twice(backend):
     """A tensor goes to a card to be converted there, comes back, and goes again."""
     put_hardware_probe_into(backend)
-    copy = backend.copy_to
 
-    @replace(backend)
-    def copy_to(self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+    @around(backend)
+    def copy_to(copy, self, x, device, non_blocking):
         if device.kind == "gpu" and self.device_of(x).kind == "cpu":
             self._on(plain(x), device)
         return copy(self, x, device, non_blocking)
@@ -115,7 +114,6 @@ def copies_cross_the_bus_twice(backend: Any) -> None:
 
 def _put_real_gpus_into(*kinds: str) -> None:
     """Take PyTorch's simulated GPUs for real ones, on which these models train."""
-    from unidev.conformance.kit.workbench import Workbench
     from unidev_torch.probe import hardware
 
     replace_value(Workbench, "real_gpus", Workbench.gpus)
@@ -123,22 +121,20 @@ def _put_real_gpus_into(*kinds: str) -> None:
 
 
 @torch_mutant("moving.while_it_trains", result="pass", profile="hardware")
-def models_move_while_they_train(backend: Any) -> None:
+def models_move_while_they_train(backend):
     """Nothing is broken: a model and its optimizer come and go."""
     _put_real_gpus_into("AdamW", "an LSTM", "tied weights", "bfloat16")
 
 
 @torch_mutant("moving.while_it_trains", profile="hardware")
-def moments_are_lost_on_the_way(backend: Any) -> None:
+def moments_are_lost_on_the_way(backend):
     """An optimizer that is made anew for each device: its moments begin at 0."""
     import torch
-
-    import unidev
 
     _put_real_gpus_into("AdamW")
     place = unidev.place
 
-    def forgetting(model: Any, device: Any, *, optimizer: Any = None) -> Any:
+    def forgetting(model, device, *, optimizer=None):
         placed = place(model, device, optimizer=optimizer)
         for state in optimizer.state.values():
             for name, value in state.items():
@@ -149,16 +145,14 @@ def moments_are_lost_on_the_way(backend: Any) -> None:
 
 
 @torch_mutant("moving.while_it_trains", profile="hardware")
-def ties_come_apart_on_the_way(backend: Any) -> None:
+def ties_come_apart_on_the_way(backend):
     """Each layer gets a weight of its own, of equal values, once it has moved."""
     import torch
-
-    import unidev
 
     _put_real_gpus_into("tied weights")
     place = unidev.place
 
-    def untying(model: Any, device: Any, *, optimizer: Any = None) -> Any:
+    def untying(model, device, *, optimizer=None):
         placed = place(model, device, optimizer=optimizer)
         model.last.weight = torch.nn.Parameter(model.last.weight.detach().clone())
         return placed

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mutants.cards.hardware import cards_mutant, put_cards_into
 from mutants.cards.memory import put_driver_into
 
@@ -17,13 +15,13 @@ from mutants.cards.memory import put_driver_into
     "pinned.copies", "pinned.pinned_once",
     result="pass",
 )  # fmt: skip
-def cards_that_work(backend: Any) -> None:
+def cards_that_work(backend):
     """Nothing is broken: two GPUs with contexts, streams, and memory that comes to an end."""
     put_cards_into(backend)
 
 
 @cards_mutant("reducing.current_device_stays", result="pass", profile="multi")
-def cards_side_by_side(backend: Any) -> None:
+def cards_side_by_side(backend):
     """Nothing is broken: two cards and the host at work on one batch."""
     put_cards_into(backend)
 
@@ -31,7 +29,7 @@ def cards_side_by_side(backend: Any) -> None:
 @cards_mutant(
     "failures.full_card", "placing.current_device_stays", result="pass", profile="train"
 )  # fmt: skip
-def cards_that_take_models(backend: Any) -> None:
+def cards_that_take_models(backend):
     """Nothing is broken: a model that does not fit stays whole where it was."""
     put_cards_into(backend)
 
@@ -39,7 +37,7 @@ def cards_that_take_models(backend: Any) -> None:
 @cards_mutant(
     "cards.contexts_of_work", "cards.memory_is_the_drivers", result="pass", profile="hardware"
 )  # fmt: skip
-def cards_with_a_driver(backend: Any) -> None:
+def cards_with_a_driver(backend):
     """Nothing is broken: cards whose driver counts their memory, too."""
     put_cards_into(backend)
     put_driver_into(backend)
