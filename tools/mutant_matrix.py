@@ -16,6 +16,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from mutants import MUTANTS
 from mutation import cover
 from mutation.rows import BACKENDS, SOUND, Rows, Warm
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
     from mutants.mutant import Mutant
 
 ROOT = Path(__file__).parents[1]
+KEPT = Path(__file__).with_name("mutation") / "kept.toml"
+"""Mutants of one row that stay, each with its reason."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -98,7 +105,10 @@ def _print(chosen: list[Mutant], rows: Rows, asked: argparse.Namespace) -> None:
     checks = [check.id for check in all_checks(asked.profile)]
     named = {each.name: frozenset(each.caught_by) for each in chosen}
     print("\nmutants that the same checks catch:")
+    kept = tomllib.loads(KEPT.read_text(encoding="utf-8"))["mutants"]
     for group in cover.alike(caught):
+        if set(group) <= set(kept):
+            continue
         print(f"  {', '.join(group)}: {' '.join(sorted(caught[group[0]]))}")
     print("\nmutants that a check which they name does not catch:")
     for mutant, missed in cover.misnamed(caught, named).items():

@@ -45,9 +45,7 @@ def gradient_cut_in_copies_of_views(backend):
     change_copies(backend, lambda x, y: y.detach() if x._is_view() else y)
 
 
-@torch_mutant(
-    "gradients.through_slices", around="unidev_torch.probe.training:TorchAutogradProbe.gradients"
-)
+@torch_mutant("gradients.through_slices", around=".probe.training:TorchAutogradProbe.gradients")
 def gradient_of_a_slice_in_place_of_the_whole(exact, self, function, arrays, devices):
     """The elements outside a slice get its gradient too: a buffer that is not filled with zeros."""
     import torch

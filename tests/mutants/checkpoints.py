@@ -13,9 +13,7 @@ from unidev.support import atomic_file
 
 
 @torch_mutant(
-    "checkpoints.round_trip",
-    "checkpoints.loads_to_a_device",
-    around="unidev_torch.models:TorchModels.write",
+    "checkpoints.round_trip", "checkpoints.loads_to_a_device", around=".models:TorchModels.write"
 )
 def load_that_loads_half(write_all, self, x, values):
     """A part of each tensor is as it was: a buffer that was too short."""
@@ -74,7 +72,7 @@ def save_writes_the_whole_storage(backend):
     "checkpoints.portable_names_and_layouts",
     "checkpoints.of_another_framework",
     profile="train",
-    around="unidev.numpy_backend.models:NumpyModels.stored",
+    around=".models:NumpyModels.stored",
 )
 def weights_are_stored_inputs_first(own, self, model):
     """The file has the framework's own layout, ``(inputs, outputs)``: Keras and Paddle."""
@@ -107,15 +105,12 @@ def the_unfinished_file_stays(backend):
         os.replace(f"{path}.part", path)
 
 
-@torch_mutant("damage.all_problems_in_one_error")
-def one_problem_at_a_time(backend):
+@torch_mutant(
+    "damage.all_problems_in_one_error", everywhere="unidev.models.checkpoints.matching:misfit"
+)
+def one_problem_at_a_time(misfit, problems, *about):
     """The first thing that is wrong is said, and the next one the next time."""
-
-    misfit = checkpoint_fit.misfit
-
-    @in_place_of(misfit)
-    def first(problems, *about):
-        return misfit(problems[:1], *about)
+    return misfit(problems[:1], *about)
 
 
 @torch_mutant(

@@ -33,9 +33,7 @@ def likenesses_are_made_where_graphs_begin(backend):
 
 
 @tensorflow_mutant(
-    "compiled.a_step",
-    profile="train",
-    around="unidev_tensorflow.autograd:TensorFlowAutograd.descend",
+    "compiled.a_step", profile="train", around=".autograd:TensorFlowAutograd.descend"
 )
 def a_traced_step_leaves_the_parameters(exact, self, parameters, gradients, lr):
     """The new parameters are not among what the compiled function computes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,12 +62,6 @@ def namedtuple_becomes_tuple(backend):
 def defaultdict_becomes_dict(backend):
     """Its default is lost: ``{k: … for k, v in batch.items()}``."""
     _change_trees(lambda tree: dict(tree) if type(tree) is defaultdict else tree)
-
-
-@mutant("containers.named_and_registered_containers")
-def ordered_dict_becomes_dict(backend):
-    """It is no ``OrderedDict`` any more: the same comprehension."""
-    _change_trees(lambda tree: dict(tree) if type(tree) is OrderedDict else tree)
 
 
 @mutant("containers.named_and_registered_containers")
@@ -210,15 +204,10 @@ def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
         return sees(x, counts_numpy)
 
 
-@mutant("containers.mappings_that_are_dataclasses")
-def items_of_a_dataclass_stay_behind(backend):
+@mutant("containers.mappings_that_are_dataclasses", everywhere="unidev.tensors.classify:contents")
+def items_of_a_dataclass_stay_behind(contents, x, most=None):
     """Its fields move, its items do not: ``transformers.ModelOutput`` walked as a dataclass."""
-
-    contents = classify.contents
-
-    @in_place_of(contents)
-    def attributes(x, most=None):
-        return (pair for pair in contents(x, most) if pair[0][0])
+    return (pair for pair in contents(x, most) if pair[0][0])
 
 
 @mutant("containers.mappings_that_are_dataclasses")
@@ -268,12 +257,6 @@ def items_of_a_list_of_its_own_are_lost(backend):
     _change_what_is_built(emptied)
 
 
-@mutant(_KINDS)
-def mappings_of_their_own_become_dicts(backend):
-    """A mapping's own class is lost: ``{k: v.to(d) for k, v in batch.items()}``."""
-    _change_what_is_built(lambda made: dict(made) if isinstance(made, dict) else made)
-
-
 _OWN_TO = "containers.objects_that_move_themselves"
 
 
@@ -283,21 +266,3 @@ def objects_are_not_looked_at_again(backend):
 
     @replace(Movable)
     def _check(self, made, device): ...
-
-
-@mutant(_OWN_TO)
-def objects_are_moved_in_place(backend):
-    """The object itself is moved, with no copy of it first: ``BatchEncoding.to``."""
-
-    class Copying:
-        copy = staticmethod(lambda x: x)
-
-    replace_value(opening, "copy", Copying)
-    replace_value(opening.Movable, "_check", lambda self, made, device: None)
-
-
-@mutant(_OWN_TO, around="unidev.tensors.opening:Movable._check")
-def objects_that_share_memory_pass(check, self, made, device):
-    """A copy on the same device is the same memory: ``x.to(device)``."""
-    self._is_copied = False
-    check(self, made, device)

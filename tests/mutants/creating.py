@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mutants.mutant import around, in_place_of, mutant, replace, replace_value
+from mutants.mutant import in_place_of, mutant, replace, replace_value
 from unidev.errors import NotATensorError
 from unidev.numpy_backend.simulated_array import SimulatedArray
 from unidev.tensors import generator, python_data
@@ -47,19 +47,6 @@ def full_ignores_the_device(backend):
     _ignore_device(backend, "full")
 
 
-@mutant("create.on_each_device", around="full")
-def full_comes_from_the_host(sound, self, shape, value, dtype, device):
-    """A fill is made by NumPy and uploaded, whatever its size: ``jnp.asarray(np.full(...))``."""
-    return self.from_numpy(np.full(shape, value, dtype), dtype, device)
-
-
-@mutant("values.of_a_seed")
-def another_generator_has_the_seed(backend):
-    """The same numbers on each device, and others elsewhere: ``numpy.random.default_rng(seed)``."""
-
-    replace_value(generator, "_philox", np.random.default_rng)
-
-
 @mutant("values.of_a_seed")
 def gpus_draw_from_generators_of_their_own(backend):
     """A seed gives a GPU other numbers than the CPU: PyTorch's generators, one for each device."""
@@ -84,17 +71,6 @@ def python_floats_stay_float64(backend):
     """Lists of Python floats become float64: NumPy, and ``mxnet.np`` of some versions."""
 
     replace_value(python_data, "_NARROW", {})
-
-
-@mutant("create.from_a_list")
-def ints_are_wider_than_the_default(backend):
-    """Lists of ints become int64 where the framework's ints are int32: JAX's with a warning."""
-
-    replace_value(backend, "default_integer", "int32")
-
-    @around(python_data)
-    def _from_python(made, data, dtype, integer):
-        return made(data, dtype, "int64")
 
 
 @mutant("create.from_a_list", "errors.dtypes_of_devices", result="pass")

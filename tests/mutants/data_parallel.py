@@ -168,7 +168,7 @@ def the_first_copy_is_the_model(backend):
         return model if there else sound(device, model, backend)
 
 
-@parallel_mutant("copies", around="unidev_torch.models:TorchModels.copy")
+@parallel_mutant("copies", around=".models:TorchModels.copy")
 def ties_come_apart_in_copies(sound, self, model):
     """Each place of a tied weight gets a parameter of its own, as ``load_state_dict`` would."""
     import torch
@@ -190,10 +190,7 @@ def a_handle_inside_itself(sound, self):
 
 
 @torch_mutant(
-    "spreading.outputs",
-    "spreading.steps",
-    profile="multi",
-    around="unidev_torch.nn.layers:TorchLayers.before",
+    "spreading.outputs", "spreading.steps", profile="multi", around=".nn.layers:TorchLayers.before"
 )
 def inputs_do_not_follow(sound, self, layer, function):
     """Layers are placed, and what flows between them is not moved."""

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mutants.mutant import around, in_place_of, mutant, replace_value
+from mutants.mutant import around, mutant, replace_value
 from unidev.contract.backend import Extent
 from unidev.numpy_backend.backend import NumpyBackend
 from unidev.numpy_backend.probe import NumpyProbe
-from unidev.tensors.transfer import as_in_device, copy_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,19 +36,6 @@ def _owner(x: Any) -> Any:
     while isinstance(x.base, np.ndarray):
         x = x.base
     return x
-
-
-@mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
-def parts_are_copied_from_the_start(backend):
-    """Of ``x[2:5]`` the first rows of ``x`` are copied: a kernel that has no storage offset."""
-
-    def is_part(x):
-        return x.flags.c_contiguous and x.size and x.ctypes.data != _owner(x).ctypes.data
-
-    def first(x):
-        return _owner(x).reshape(-1)[: x.size].reshape(x.shape).copy()
-
-    _change_copies(backend, "uint16", is_part, first)
 
 
 @mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")
@@ -97,33 +83,6 @@ def scalars_of_one_dtype_gain_an_axis(backend):
     _change_copies(backend, "int16", lambda x: x.ndim == 0, lambda x: x.copy().reshape(1))
 
 
-@mutant("copy.zero_size")
-def empty_masks_become_flat(backend):
-    """Nothing to copy, so nothing is kept: a mask of no rows loses its columns."""
-    _change_copies(backend, "bool", lambda x: x.size == 0, lambda x: x.copy().reshape(0))
-
-
-@mutant(_FILLED, around="full")
-def full_goes_through_a_double(fill, self, shape, value, dtype, device):
-    """Integers beyond 2**53 are rounded: a parameter of type double in an operator's schema."""
-    if isinstance(value, int) and abs(value) < 2**62:
-        value = int(float(value))
-    return fill(self, shape, value, dtype, device)
-
-
-@mutant(_FILLED, around="full")
-def full_clamps_at_int64(fill, self, shape, value, dtype, device):
-    """Of uint64 the upper half is out of reach: a C ``long`` on the way."""
-    value = min(value, 2**63 - 1) if isinstance(value, int) else value
-    return fill(self, shape, value, dtype, device)
-
-
-@mutant(_FILLED, around="full")
-def full_loses_the_sign_of_zero(fill, self, shape, value, dtype, device):
-    """What equals zero is made by ``zeros``, which is faster."""
-    return fill(self, shape, value or 0, dtype, device)
-
-
 @mutant(_FILLED, around="unidev.tensors.creating:_whole_numbers")
 def arange_counts_in_doubles(exact, counted):
     """Beyond 2**53 neighbours are the same: ``tf.range`` of numbers that became floats."""
@@ -138,15 +97,6 @@ def zeros_are_not_cleared(backend):
     replace_value(backend, "zeros", backend.empty)
 
 
-@mutant("create.from_numpy_without_aliasing", around="to_numpy")
-def read_arrays_are_read_only(read, self, x):
-    """What was strided comes back read-only: a cached copy that is handed out again."""
-    made = read(self, x)
-    if x.dtype == "uint8" and not x.flags.c_contiguous:
-        made.flags.writeable = False
-    return made
-
-
 @mutant("create.shares_memory")
 def shares_memory_compares_starts(backend):
     """Two views share memory if they begin at one address: ``data_ptr() == data_ptr()``."""
@@ -159,24 +109,6 @@ def shares_memory_compares_starts(backend):
 
     exact = NumpyBackend.extents
     replace_value(NumpyProbe, "extents", lambda self, x: exact(self.backend, x))
-
-
-@mutant("copy.non_blocking")
-def queued_copies_by_name_stay(backend):
-    """With ``non_blocking``, a device that is spelt as a string is not looked up."""
-
-    def staying(verb):
-        def moved(x, device, *, non_blocking=False):
-            if isinstance(device, str) and non_blocking:
-                from unidev.tensors.checks import device_of
-
-                device = device_of(x)
-            return verb(x, device, non_blocking=non_blocking)
-
-        return moved
-
-    in_place_of(copy_to)(staying(copy_to))
-    in_place_of(as_in_device)(staying(as_in_device))
 
 
 @mutant("threads.concurrent_copies_are_right")
@@ -195,25 +127,3 @@ def threads_share_a_staging_buffer_for_one_dtype(backend):
             time.sleep(1e-4)  # so that another thread comes between
         found = staged[0]
         return found if found.shape == made.shape else made
-
-
-@mutant("containers.dict_list_tuple", everywhere="unidev.tensors.transfer:copy_to")
-def lists_are_copied_up_to_a_number(copy_to, x, device, *, non_blocking=False):
-    """A launch takes so many pointers, and the rest is forgotten: 30 in a multi-tensor kernel."""
-    if type(x) is list and len(x) > 30:
-        return [*copy_to(x[:30], device, non_blocking=non_blocking), *x[30:]]
-    return copy_to(x, device, non_blocking=non_blocking)
-
-
-@mutant("containers.dict_list_tuple", everywhere="unidev.tensors.transfer:copy_to")
-def ties_of_one_dtype_come_apart(copy_to, x, device, *, non_blocking=False):
-    """A table of copies that knows floats alone: tied masks become two tensors."""
-    made = copy_to(x, device, non_blocking=non_blocking)
-    if type(made) is not list:
-        return made
-    seen: set[int] = set()
-    for index, each in enumerate(made):
-        if id(each) in seen and str(getattr(each, "dtype", "")) == "bool":
-            made[index] = copy_to(each, device)
-        seen.add(id(each))
-    return made

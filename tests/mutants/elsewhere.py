@@ -41,23 +41,6 @@ def sharded_tensors_are_refused(backend):
 
 
 @mutant(_CHECK)
-def a_refusal_does_not_say_where(backend):
-    """The error has no device: "Array has been sharded"."""
-    _shard(backend, "it is sharded")
-
-
-@mutant(_CHECK)
-def sharded_tensors_are_on_the_first_device(backend):
-    """The device of the first shard passes for that of all: ``next(iter(x.devices()))`` in JAX."""
-    device_of = backend.device_of
-    sharded = _shard(backend, "")
-
-    @replace(backend)
-    def device_of(self, x, device_of=device_of):
-        return self.device("gpu", 0) if type(x) is sharded else device_of(self, x)
-
-
-@mutant(_CHECK)
 def the_first_shard_is_read(backend):
     """Only the first shard is read: ``x.addressable_data(0)`` in JAX."""
     sharded = _shard(backend, "it is sharded over gpu:0 and gpu:1")

@@ -19,16 +19,10 @@ from mutants.mutant import (
 )
 
 
-@torch_mutant("data_parallel.statistics", profile="multi")
-def statistics_are_found_three_levels_deep(backend):
+@torch_mutant("data_parallel.statistics", profile="multi", everywhere=".models.tree:named_buffers")
+def statistics_are_found_three_levels_deep(sound, model, names):
     """Those of deeper batch norms are the last device's."""
-    from unidev_torch.models import tree
-
-    sound = tree.named_buffers
-
-    @in_place_of(sound)
-    def named_buffers(model, names):
-        return {path: x for path, x in sound(model, names).items() if path.count(".") <= 3}
+    return {path: x for path, x in sound(model, names).items() if path.count(".") <= 3}
 
 
 @torch_mutant("packing.shapes", profile="multi")
@@ -45,9 +39,7 @@ def packed_shapes_are_remembered_by_size(backend):
         return known.setdefault(tuple(map(math.prod, shapes)), sound(shapes))
 
 
-@torch_mutant(
-    "spreading.what_flows", profile="multi", around="unidev_torch.nn.layers:_Before.__call__"
-)
+@torch_mutant("spreading.what_flows", profile="multi", around=".nn.layers:_Before.__call__")
 def containers_between_layers_stay(sound, self, _, inputs):
     """Between layers of a net that is spread, tensors are moved, and containers of them are not."""
     import torch
@@ -55,18 +47,14 @@ def containers_between_layers_stay(sound, self, _, inputs):
     return tuple(self._function(x) if isinstance(x, torch.Tensor) else x for x in inputs)
 
 
-@torch_mutant(
-    "reducing.in_place", profile="multi", around="unidev_torch.collectives:TorchCollectives.write"
-)
+@torch_mutant("reducing.in_place", profile="multi", around=".collectives:TorchCollectives.write")
 def targets_are_given_other_memory(sound, self, targets, values):
     """In place, a tensor has the result, and what shares its memory has not."""
     for target, value in zip(targets, values, strict=True):
         target.data = value
 
 
-@torch_mutant(
-    "reducing.memory", profile="multi", around="unidev_torch.collectives:TorchCollectives.pack"
-)
+@torch_mutant("reducing.memory", profile="multi", around=".collectives:TorchCollectives.pack")
 def a_pack_of_one_is_that_tensor(sound, self, tensors):
     """What is reduced alone on one device is not copied."""
     return tensors[0].detach().reshape(-1) if len(tensors) == 1 else sound(self, tensors)
@@ -82,9 +70,7 @@ def large_unsigned_integers_compare_as_signed(backend):
 
 
 @torch_mutant(
-    "converting.shared_or_refused",
-    profile="interop",
-    around="unidev_torch.memory.interop:TorchInterop.export",
+    "converting.shared_or_refused", profile="interop", around=".memory.interop:TorchInterop.export"
 )
 def the_negative_bit_is_not_shared(sound, self, x):
     """The memory is, whose numbers have the other sign."""
@@ -113,13 +99,11 @@ def scopes_end_what_is_innermost(backend):
             torch.overrides._pop_mode()
 
 
-@torch_mutant(
-    "values.memory_that_is_cut_short",
-    profile="tensor",
-    everywhere="unidev_torch.tensors:is_covered",
-)
-def the_offset_of_a_view_is_forgotten(tensors, x):
+@torch_mutant("values.memory_that_is_cut_short", profile="tensor", everywhere=".tensors:is_covered")
+def the_offset_of_a_view_is_forgotten(sound, x):
     """Memory that is as large as the view is enough, wherever the view begins."""
+    from unidev_torch import tensors
+
     first, end = tensors.span(x)
     return bool(x.untyped_storage().nbytes() >= end - first)
 

@@ -6,53 +6,37 @@ tensors, dense and contiguous ones, nets of one level.
 
 from __future__ import annotations
 
-from mutants.mutant import in_place_of, replace_value, torch_mutant
+from mutants.mutant import replace_value, torch_mutant
 
 
-@torch_mutant("placing.optimizer_state_moves")
-def the_state_of_the_first_group_moves(backend):
+@torch_mutant("placing.optimizer_state_moves", everywhere=".models.optimizers:named_tensors")
+def the_state_of_the_first_group_moves(sound, optimizer, model):
     """Moments of the parameters in later groups stay where they were."""
-    from unidev_torch.models import optimizers
-
-    sound = optimizers.named_tensors
-
-    @in_place_of(sound)
-    def named_tensors(optimizer, model):
-        later = {
-            id(x)
-            for group in getattr(optimizer, "param_groups", [])[1:]
-            for parameter in group["params"]
-            for x in optimizer.state.get(parameter, {}).values()
-        }
-        return [(name, x) for name, x in sound(optimizer, model) if id(x) not in later]
+    later = {
+        id(x)
+        for group in getattr(optimizer, "param_groups", [])[1:]
+        for parameter in group["params"]
+        for x in optimizer.state.get(parameter, {}).values()
+    }
+    return [(name, x) for name, x in sound(optimizer, model) if id(x) not in later]
 
 
-@torch_mutant("placing.everything_arrives")
-def gradients_of_frozen_parameters_stay_behind(backend):
+@torch_mutant("placing.everything_arrives", everywhere=".models.tree:tensors_in")
+def gradients_of_frozen_parameters_stay_behind(sound, modules):
     """A parameter that was frozen after a step keeps its gradient, on the old device."""
-    from unidev_torch.models import tree
-
-    sound = tree.tensors_in
-
-    @in_place_of(sound)
-    def tensors_in(modules):
-        found = sound(modules)
-        frozen = [x for _, x in found if x.is_leaf and not x.requires_grad and x.grad is not None]
-        left = {id(x.grad) for x in frozen}
-        return [(name, x) for name, x in found if id(x) not in left]
+    found = sound(modules)
+    frozen = [x for _, x in found if x.is_leaf and not x.requires_grad and x.grad is not None]
+    left = {id(x.grad) for x in frozen}
+    return [(name, x) for name, x in found if id(x) not in left]
 
 
-@torch_mutant("placing.remembered_device_follows")
-def attributes_stay_changed_after_a_refusal(backend):
+@torch_mutant("placing.remembered_device_follows", everywhere=".models.tree:move_what_else")
+def attributes_stay_changed_after_a_refusal(sound, model, native):
     """What the ``to`` of some modules has set is not undone when that of another one refuses."""
     from unidev_torch.models import tree
 
-    sound = tree.move_what_else
-
-    @in_place_of(sound)
-    def move_what_else(model, native):
-        for module in tree._with_own_to(model):
-            tree._ask(module, native)
+    for module in tree._with_own_to(model):
+        tree._ask(module, native)
 
 
 @torch_mutant("placing.any_model")
@@ -63,7 +47,7 @@ def tensors_of_one_storage_are_laid_out_anew(backend):
     replace_value(swap, "_ALIGNMENT", 1)
 
 
-@torch_mutant("layers.residual", around="unidev_torch.nn.layers:Residual.forward")
+@torch_mutant("layers.residual", around=".nn.layers:Residual.forward")
 def residuals_are_added_in_place(sound, self, x):
     """To what the layers return, which may be the input, or what autograd has kept."""
     import torch
@@ -73,7 +57,7 @@ def residuals_are_added_in_place(sound, self, x):
     return found
 
 
-@torch_mutant("layers.residual_shortcut", around="unidev_torch.nn.layers:Residual.forward")
+@torch_mutant("layers.residual_shortcut", around=".nn.layers:Residual.forward")
 def the_shortcut_is_left_out(sound, self, x):
     """The layers' result has the new shape already."""
     if not self.has_shortcut:
@@ -84,15 +68,14 @@ def the_shortcut_is_left_out(sound, self, x):
     return x
 
 
-@torch_mutant("layers.dropout", around="unidev_torch.nn.layers:TorchLayers.modes")
+@torch_mutant("layers.dropout", around=".nn.layers:TorchLayers.modes")
 def modes_are_those_of_the_outermost_layers(sound, self, model):
     """Layers two levels deep are in another mode once an accuracy was evaluated."""
     return [(module, module.training) for module in (model, *model.children())]
 
 
 @torch_mutant(
-    "value_and_grad.leaves_the_models_gradients",
-    around="unidev_torch.autograd:TorchAutograd.gradients",
+    "value_and_grad.leaves_the_models_gradients", around=".autograd:TorchAutograd.gradients"
 )
 def gradients_are_stored_in_other_leaves(sound, self, loss_of, leaves):
     """``backward``, which also writes to leaves that the loss closes over."""
@@ -113,7 +96,7 @@ def gradients_are_stored_in_other_leaves(sound, self, loss_of, leaves):
         return loss.detach(), autograd._each_its_own(found)
 
 
-@torch_mutant("value_and_grad.of_any_tree", everywhere="unidev_torch.autograd:_each_its_own")
+@torch_mutant("value_and_grad.of_any_tree", everywhere=".autograd:_each_its_own")
 def gradients_are_told_apart_by_object(sound, gradients):
     """Two tensors on one memory, as after a reshape, are returned as two gradients."""
     seen: set[int] = set()
@@ -124,9 +107,7 @@ def gradients_are_told_apart_by_object(sound, gradients):
     return own
 
 
-@torch_mutant(
-    "gradients.no_grad_records_nothing", around="unidev_torch.autograd:TorchAutograd.gradients"
-)
+@torch_mutant("gradients.no_grad_records_nothing", around=".autograd:TorchAutograd.gradients")
 def recording_goes_on_after_an_error(sound, self, loss_of, leaves):
     """If the loss raises inside ``no_grad``, what follows there is recorded."""
     import torch
@@ -138,7 +119,7 @@ def recording_goes_on_after_an_error(sound, self, loss_of, leaves):
     return found
 
 
-@torch_mutant("value_and_grad.sgd_is_exact", around="unidev_torch.autograd:TorchAutograd.descend")
+@torch_mutant("value_and_grad.sgd_is_exact", around=".autograd:TorchAutograd.descend")
 def incomplete_blocks_are_left_out(sound, self, parameters, gradients, lr):
     """Parameters are updated in blocks of 64; beyond the first, a smaller one is not."""
     for start in range(0, max(64, len(parameters)) - 63, 64):
@@ -147,7 +128,7 @@ def incomplete_blocks_are_left_out(sound, self, parameters, gradients, lr):
     return parameters
 
 
-@torch_mutant("checkpoints.any_dtype_and_size", around="unidev_torch.models:TorchModels.write")
+@torch_mutant("checkpoints.any_dtype_and_size", around=".models:TorchModels.write")
 def values_are_written_in_the_order_of_memory(sound, self, x, values):
     """Of a dense weight, also if its memory is transposed, or has the channels last."""
     import torch
@@ -159,15 +140,9 @@ def values_are_written_in_the_order_of_memory(sound, self, x, values):
     sound(self, x, values)
 
 
-@torch_mutant("checkpoints.optimizer_state")
-def settings_in_tuples_are_not_kept(backend):
+@torch_mutant("checkpoints.optimizer_state", everywhere=".models.optimizers:_settings")
+def settings_in_tuples_are_not_kept(sound, known, kind):
     """Adam's betas are those with which the new optimizer was made."""
-    from unidev_torch.models import optimizers
-
-    sound = optimizers._settings
-
-    @in_place_of(sound)
-    def _settings(known, kind):
-        for name, (group, key) in sound(known, kind):
-            if not isinstance(group[key], tuple):
-                yield name, (group, key)
+    for name, (group, key) in sound(known, kind):
+        if not isinstance(group[key], tuple):
+            yield name, (group, key)

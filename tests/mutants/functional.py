@@ -5,7 +5,7 @@ from __future__ import annotations
 from mutants.mutant import replace, toy_mutant
 
 
-@toy_mutant("value_and_grad.of_a_container", around="toy_backend.autograd:ToyAutograd.of_tensors")
+@toy_mutant("value_and_grad.of_a_container", around=".autograd:ToyAutograd.of_tensors")
 def gradient_of_the_wrong_argument(exact, self, loss_of, leaves):
     """Gradients come in another order than the arguments: those of a tree sorted by its keys."""
     loss, found = exact(self, loss_of, leaves)
@@ -25,14 +25,14 @@ def gradient_of_a_stale_closure(backend):
         return exact(self, compiled.setdefault(key, loss_of), leaves)
 
 
-@toy_mutant("value_and_grad.called_again", around="toy_backend.autograd:ToyAutograd.of_tensors")
+@toy_mutant("value_and_grad.called_again", around=".autograd:ToyAutograd.of_tensors")
 def value_and_gradient_one_after_the_other(exact, self, loss_of, leaves):
     """The function is called for its value, and again for its gradient: ``f(x), grad(f)(x)``."""
     loss = loss_of(leaves)
     return loss, exact(self, loss_of, leaves)[1]
 
 
-@toy_mutant("value_and_grad.loss_is_detached", around="toy_backend.autograd:ToyAutograd.of_tensors")
+@toy_mutant("value_and_grad.loss_is_detached", around=".autograd:ToyAutograd.of_tensors")
 def loss_that_is_still_traced(exact, self, loss_of, leaves):
     """The loss leaks out of the function that was differentiated."""
     seen = []
@@ -46,9 +46,7 @@ def loss_that_is_still_traced(exact, self, loss_of, leaves):
 
 
 @toy_mutant(
-    "value_and_grad.sgd_is_exact",
-    "trees.trained_anew",
-    around="toy_backend.autograd:ToyAutograd.descend",
+    "value_and_grad.sgd_is_exact", "trees.trained_anew", around=".autograd:ToyAutograd.descend"
 )
 def step_in_place_of_an_immutable_tensor(exact, self, parameters, gradients, lr):
     """A step is written into the old tensor's memory, which others have too: donated buffers."""
@@ -59,7 +57,7 @@ def step_in_place_of_an_immutable_tensor(exact, self, parameters, gradients, lr)
     return new
 
 
-@toy_mutant("value_and_grad.sgd_is_exact", around="toy_backend.autograd:ToyAutograd.descend")
+@toy_mutant("value_and_grad.sgd_is_exact", around=".autograd:ToyAutograd.descend")
 def new_tensors_of_a_step_on_the_default_device(exact, self, parameters, gradients, lr):
     """Results go where the framework makes new tensors, and not to their operands' device."""
     from toy_backend import framework as toy
@@ -67,15 +65,13 @@ def new_tensors_of_a_step_on_the_default_device(exact, self, parameters, gradien
     return [toy.put(x, "host") for x in exact(self, parameters, gradients, lr)]
 
 
-@toy_mutant("value_and_grad.of_a_model", around="toy_backend.framework:value_and_grad_of_model")
+@toy_mutant("value_and_grad.of_a_model", around=".framework:value_and_grad_of_model")
 def the_model_itself_in_place_of_the_traced_one(exact, function, model, variables):
     """The function gets the user's model, whose variables hold constants."""
     return exact(lambda _: function(model), model, variables)
 
 
-@toy_mutant(
-    "value_and_grad.buffers_are_the_models", around="toy_backend.autograd:ToyAutograd.of_model"
-)
+@toy_mutant("value_and_grad.buffers_are_the_models", around=".autograd:ToyAutograd.of_model")
 def statistics_stay_in_the_traced_model(exact, self, loss_of, model, trainable):
     """The copy of a model that was traced is dropped with what it learned: ``nnx.split``, alone."""
     from toy_backend import framework as toy

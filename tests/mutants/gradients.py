@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@torch_mutant(
-    "gradients.probe_calibrated", around="unidev_torch.probe.training:TorchAutogradProbe.gradients"
-)
+@torch_mutant("gradients.probe_calibrated", around=".probe.training:TorchAutogradProbe.gradients")
 def the_gradient_probe_lies(exact, self, function, arrays, devices):
     """Every gradient that the probe reports is ones."""
     import torch
@@ -227,9 +225,7 @@ def zeros_are_on_the_cpu(backend):
         return backend.zeros(tuple(x.shape), x.dtype, backend.cpu)
 
 
-@torch_mutant(
-    "value_and_grad.loss_is_detached", around="unidev_torch.autograd:TorchAutograd.gradients"
-)
+@torch_mutant("value_and_grad.loss_is_detached", around=".autograd:TorchAutograd.gradients")
 def the_loss_keeps_its_history(exact, self, loss_of, leaves):
     """The loss holds all that it was computed from: torch's ``total += loss``."""
     kept = []
@@ -254,8 +250,7 @@ def any_loss_will_do(backend):
 
 
 @torch_mutant(
-    "value_and_grad.leaves_the_models_gradients",
-    around="unidev_torch.autograd:TorchAutograd.gradients",
+    "value_and_grad.leaves_the_models_gradients", around=".autograd:TorchAutograd.gradients"
 )
 def gradients_are_left_in_the_model(exact, self, loss_of, leaves):
     """Computed by ``backward``, they are added to what is in the parameters already."""
@@ -265,7 +260,7 @@ def gradients_are_left_in_the_model(exact, self, loss_of, leaves):
     return loss, slopes
 
 
-@torch_mutant("value_and_grad.sgd_is_exact", around="unidev_torch.autograd:TorchAutograd.descend")
+@torch_mutant("value_and_grad.sgd_is_exact", around=".autograd:TorchAutograd.descend")
 def sgd_makes_new_tensors(sound, self, parameters, gradients, lr):
     """``x = x - lr * slope`` in place of ``x -= lr * slope``: the model does not learn."""
     return [x - slope * lr for x, slope in zip(parameters, gradients, strict=True)]

@@ -235,7 +235,7 @@ def numpys_operands_move_unseen(backend):
 @jax_mutant(
     "tracer.each_call_of_the_framework",
     "tracer.read_is_reported_once",
-    around="unidev_jax.tracer.transfers:Transfers.read",
+    around=".tracer.transfers:Transfers.read",
 )
 def reads_are_those_of_item_alone(exact, self, x, operation):
     """``np.asarray`` and ``float`` read without a word: only ``item`` is replaced."""
@@ -245,9 +245,7 @@ def reads_are_those_of_item_alone(exact, self, x, operation):
 # -- other frameworks ------------------------------------------------------------------------------
 
 
-@jax_mutant(
-    "converting.values", profile="interop", around="unidev_jax.memory.interop:JaxInterop.adopt"
-)
+@jax_mutant("converting.values", profile="interop", around=".memory.interop:JaxInterop.adopt")
 def sixty_four_bits_are_lost_in_dlpack(sound, self, exported, is_read_only):
     """``from_dlpack`` where JAX's 64 bits are not enabled."""
     import jax

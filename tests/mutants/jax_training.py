@@ -54,9 +54,7 @@ def a_loss_of_nothing_has_zeros_for_gradients(backend):
     replace_value(autograd, "_differentiated", differentiated)
 
 
-@training_mutant(
-    "gradients.no_grad_records_nothing", around="unidev_jax.autograd:JaxAutograd.no_grad"
-)
+@training_mutant("gradients.no_grad_records_nothing", around=".autograd:JaxAutograd.no_grad")
 def no_grad_is_entered_where_it_does_nothing(sound, self):
     """A block that does nothing, also inside ``jax.grad``, which records on."""
     from contextlib import nullcontext
@@ -77,9 +75,7 @@ def new_parameters_are_uncommitted(backend):
     replace_value(autograd, "_stepped", stepped)
 
 
-@training_mutant(
-    "value_and_grad.of_a_model", around="unidev_jax.models.represented:Representation.of"
-)
+@training_mutant("value_and_grad.of_a_model", around=".models.represented:Representation.of")
 def a_tie_is_lost_while_differentiating(exact, self, arrays):
     """The model is given as a plain tree, in which a tied kernel is two: one is a constant."""
     import copy
@@ -106,9 +102,7 @@ def statistics_of_the_copy_are_dropped(backend):
 
 
 @training_mutant(
-    "placing.ties_stay",
-    "placing.parameter_objects_stay",
-    around="unidev_jax.models:ModelsByLibrary.place",
+    "placing.ties_stay", "placing.parameter_objects_stay", around=".models:ModelsByLibrary.place"
 )
 def a_tie_is_lost_on_the_way(sound, self, model, device, optimizer=None):
     """Each place gets a variable of its own: ``jax.device_put`` of a module, a plain tree."""
@@ -136,7 +130,7 @@ def arrays_outside_of_variables_stay(backend):
     replace_value(modules, "walk", walk)
 
 
-@training_mutant("placing.everything_arrives", around="unidev_jax.models.modules:JaxModels.twin")
+@training_mutant("placing.everything_arrives", around=".models.modules:JaxModels.twin")
 def a_parameter_is_put_without_being_copied(sound, self, part, device):
     """``device_put`` of what is on the host already: the new array is the old one's memory."""
     import jax
@@ -146,9 +140,7 @@ def a_parameter_is_put_without_being_copied(sound, self, part, device):
     return [replaced(part, lambda x: jax.device_put(x, host))]
 
 
-@training_mutant(
-    "placing.optimizer_state_moves", around="unidev_jax.models.modules:JaxModels.parts"
-)
+@training_mutant("placing.optimizer_state_moves", around=".models.modules:JaxModels.parts")
 def the_optimizer_stays_behind(exact, self, model, optimizer):
     """The state of an ``nnx.Optimizer`` is arrays of its own, which nothing moves along."""
     return exact(self, model, None)
@@ -183,7 +175,7 @@ def sixty_four_bits_are_lost_in_models(backend):
 @training_mutant(
     "checkpoints.loads_to_a_device",
     "checkpoints.round_trip",
-    around="unidev_jax.models.modules:JaxModels.write",
+    around=".models.modules:JaxModels.write",
 )
 def loaded_parameters_are_uncommitted(sound, self, x, values):
     """``jnp.asarray`` of what was read: on JAX's first device, wherever the model is."""
@@ -192,9 +184,7 @@ def loaded_parameters_are_uncommitted(sound, self, x, values):
     x.set_raw_value(jnp.asarray(np.array(values)))
 
 
-@training_mutant(
-    "checkpoints.ties_are_stored_once", around="unidev_jax.models.modules:JaxModels.stored"
-)
+@training_mutant("checkpoints.ties_are_stored_once", around=".models.modules:JaxModels.stored")
 def a_tied_parameter_has_one_name(exact, self, model):
     """``nnx.state`` lists a shared variable once, at the first of its places."""
     found = {}
@@ -205,7 +195,7 @@ def a_tied_parameter_has_one_name(exact, self, model):
 
 
 @training_mutant(
-    "checkpoints.portable_names_and_layouts", around="unidev_jax.models.modules:JaxModels.stored"
+    "checkpoints.portable_names_and_layouts", around=".models.modules:JaxModels.stored"
 )
 def kernels_are_stored_inputs_first(exact, self, model):
     """The layout of ``nnx.Linear``: a kernel is ``(inputs, outputs)``."""

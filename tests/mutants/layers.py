@@ -7,18 +7,13 @@ from typing import Any
 import numpy as np
 
 import unidev
-from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mutant
-from unidev.nn import functional
+from mutants.mutant import around, mutant, replace_value, torch_mutant
 from unidev.numpy_backend.nn import layers as numpy_layers
 from unidev.numpy_backend.nn.layers import NumpyLayers
 from unidev.registry.selection import active_backend
 
 
-@mutant(
-    "layers.same_seed_same_weights",
-    profile="train",
-    around="unidev.numpy_backend.nn.layers:NumpyLayers.dense",
-)
+@mutant("layers.same_seed_same_weights", profile="train", around=".nn.layers:NumpyLayers.dense")
 def weights_by_the_frameworks_generator(make, self, weight, bias):
     """The framework draws the weights, so that they are other ones on each."""
     drawn = np.random.Generator(np.random.Philox(5)).random(weight.shape, "float32")
@@ -45,28 +40,19 @@ def _forget_bias(cls: Any) -> None:
             self.parameters = own
 
 
-@mutant(
-    "layers.dense",
-    "layers.sequential",
-    profile="train",
-    around="unidev.numpy_backend.nn.layers:Layer.__call__",
-)
+@mutant("layers.dense", "layers.sequential", profile="train", around=".nn.layers:Layer.__call__")
 def results_come_on_the_cpu(call, self, x):
     """What a layer computes is where new tensors are: TF's outside of a scope."""
     return unidev.as_in_device(call(self, x), "cpu") if self.parameters else call(self, x)
 
 
-@mutant(
-    "layers.conv2d", profile="train", around="unidev.numpy_backend.nn.layers:NumpyLayers.conv2d"
-)
+@mutant("layers.conv2d", profile="train", around=".nn.layers:NumpyLayers.conv2d")
 def height_and_width_exchanged(make, self, weight, bias, stride, padding):
     """Strides are ``(x, y)`` in one framework, and ``(y, x)`` in another."""
     return make(self, weight, bias, stride[::-1], padding)
 
 
-@mutant(
-    "layers.pools", profile="train", around="unidev.numpy_backend.nn.layers:NumpyLayers.max_pool2d"
-)
+@mutant("layers.pools", profile="train", around=".nn.layers:NumpyLayers.max_pool2d")
 def every_pool_takes_means(sound, self, kernel_size, stride):
     """One kind of pool in place of the other."""
     return self.avg_pool2d(kernel_size, stride)
@@ -76,18 +62,14 @@ def every_pool_takes_means(sound, self, kernel_size, stride):
     "layers.flatten_and_activations",
     "layers.sequential",
     profile="train",
-    around="unidev.numpy_backend.nn.layers:Flatten._forward",
+    around=".nn.layers:Flatten._forward",
 )
 def flatten_goes_by_pixels(forward, self, x):
     """Channels last, as Keras computes: the next layer's weights are in another order."""
     return forward(self, np.moveaxis(x, 1, -1) if x.ndim == 4 else x)
 
 
-@mutant(
-    "layers.batch_norm",
-    profile="train",
-    around="unidev.numpy_backend.nn.layers:NumpyLayers.batch_norm",
-)
+@mutant("layers.batch_norm", profile="train", around=".nn.layers:NumpyLayers.batch_norm")
 def momentum_the_other_way_round(make, self, features, momentum, epsilon):
     """``running = (1 - momentum) * running + momentum * new``, as torch has it."""
     return make(features, 1 - momentum, epsilon)
@@ -100,18 +82,14 @@ def modes_are_ignored(backend):
     replace_value(NumpyLayers, "set_mode", lambda self, model, is_training: None)
 
 
-@mutant("layers.dropout", profile="train", around="unidev.numpy_backend.nn.layers:Dropout._forward")
+@mutant("layers.dropout", profile="train", around=".nn.layers:Dropout._forward")
 def dropout_is_not_scaled(forward, self, x):
     """What is left is not scaled up, so that inference sees larger sums than training."""
     y = forward(self, x)
     return y * type(x.flat[0])(1 - self.rate) if self.is_training else y
 
 
-@mutant(
-    "layers.sequential",
-    profile="train",
-    around="unidev.numpy_backend.nn.layers:NumpyLayers.sequential",
-)
+@mutant("layers.sequential", profile="train", around=".nn.layers:NumpyLayers.sequential")
 def sequential_copies_its_layers(make, self, layers):
     """The net has layers of its own: what holds a layer holds no part of the net."""
     import copy
@@ -119,18 +97,14 @@ def sequential_copies_its_layers(make, self, layers):
     return make([copy.deepcopy(each) for each in layers])
 
 
-@torch_mutant("layers.gradients", around="unidev_torch.autograd:TorchAutograd.gradients")
+@torch_mutant("layers.gradients", around=".autograd:TorchAutograd.gradients")
 def biases_are_constants(exact, self, loss_of, leaves):
     """A parameter that was made too early is not trained."""
     loss, slopes = exact(self, loss_of, leaves)
     return loss, [None if x.dim() == 1 else s for x, s in zip(leaves, slopes, strict=True)]
 
 
-@mutant(
-    "functional.values",
-    profile="train",
-    around="unidev.numpy_backend.nn:NumpyFunctions.mean_squared_error",
-)
+@mutant("functional.values", profile="train", around=".nn:NumpyFunctions.mean_squared_error")
 def the_loss_is_a_sum(mean, self, predictions, targets):
     """The sum over the batch in place of the mean: Gluon's losses, before ``step(batch_size)``."""
     loss = mean(predictions, targets)
@@ -141,7 +115,7 @@ def the_loss_is_a_sum(mean, self, predictions, targets):
 @mutant(
     "functional.labels_of_any_integer",
     profile="train",
-    around="unidev.numpy_backend.nn:NumpyFunctions.softmax_cross_entropy",
+    around=".nn:NumpyFunctions.softmax_cross_entropy",
 )
 def labels_count_in_their_own_dtype(mean, self, logits, labels):
     """Labels are clipped to the classes in their own dtype: MXNet's ``pick`` of int8."""
@@ -154,7 +128,7 @@ def labels_count_in_their_own_dtype(mean, self, logits, labels):
 @mutant(
     "functional.labels_of_any_integer",
     profile="train",
-    around="unidev.numpy_backend.nn:NumpyFunctions.softmax_cross_entropy",
+    around=".nn:NumpyFunctions.softmax_cross_entropy",
 )
 def labels_are_of_one_dtype(mean, self, logits, labels):
     """Labels must be int64: PyTorch's ``cross_entropy``."""
@@ -163,19 +137,12 @@ def labels_are_of_one_dtype(mean, self, logits, labels):
     return mean(logits, labels)
 
 
-@mutant("functional.mixed_devices", profile="train")
-def operands_are_brought_along(backend):
+@mutant("functional.mixed_devices", profile="train", everywhere="unidev.nn.functional:_call")
+def operands_are_brought_along(call, name, tensors, *options):
     """What is on another device is copied, every time, and nobody knows: TF's eager mode."""
-
-    call = functional._call
-
-    @in_place_of(call)
-    def bring(name, tensors, *options):
-        device = unidev.device_of(next(iter(tensors.values())))
-        moved = {
-            key: x if x is None else unidev.as_in_device(x, device) for key, x in tensors.items()
-        }
-        return call(name, moved, *options)
+    device = unidev.device_of(next(iter(tensors.values())))
+    moved = {key: x if x is None else unidev.as_in_device(x, device) for key, x in tensors.items()}
+    return call(name, moved, *options)
 
 
 @mutant(
@@ -188,7 +155,7 @@ def losses_broadcast(sound, predictions, targets):
     return active_backend().functions.mean_squared_error(predictions, targets)
 
 
-@torch_mutant("functional.gradients", around="unidev_torch.nn:TorchFunctions.tanh")
+@torch_mutant("functional.gradients", around=".nn:TorchFunctions.tanh")
 def tanh_lets_every_slope_through(sound, self, x):
     """A function of one's own whose backward was forgotten."""
     import torch

@@ -25,19 +25,19 @@ def the_model_probe_gives_one_model(backend):
         return made[0]
 
 
-@torch_mutant("models.tensors_are_all_there", around="unidev_torch.models:TorchModels.tensors")
+@torch_mutant("models.tensors_are_all_there", around=".models:TorchModels.tensors")
 def gradients_are_overlooked(look, self, model):
     """What hangs on a parameter is not looked at: ``module.state_dict()`` has no gradients."""
     return {n: x for n, x in look(self, model).items() if not n.endswith(".grad")}
 
 
-@torch_mutant("models.parameters_stay", around="unidev_torch.models:TorchModels.parameters")
+@torch_mutant("models.parameters_stay", around=".models:TorchModels.parameters")
 def parameters_are_what_they_hold(list_all, self, model):
     """A parameter is the tensor that it holds now: the arrays of an ``nnx.Module``."""
     return {name: x.detach().clone() for name, x in list_all(self, model).items()}
 
 
-@torch_mutant("models.parameters_by_name", around="unidev_torch.models:TorchModels.parameters")
+@torch_mutant("models.parameters_by_name", around=".models:TorchModels.parameters")
 def tied_parameters_stand_twice(sound, self, model):
     """A tied weight stands under each of its names: ``remove_duplicate=False`` in torch."""
     return dict(model.named_parameters(remove_duplicate=False))
@@ -90,11 +90,7 @@ def anything_is_a_model(sound, model, **_):
     return active_backend()
 
 
-@mutant(
-    "models.container_of_arrays",
-    profile="train",
-    around="unidev.numpy_backend.models:NumpyModels.swap",
-)
+@mutant("models.container_of_arrays", profile="train", around=".models:NumpyModels.swap")
 def tied_arrays_come_apart(swap_all, self, part, twin):
     """Of an array that stands at two places one is moved: nnx's plain pytrees."""
     part.places = part.places[:1]

@@ -105,18 +105,19 @@ def mutant(
 
     Or of the function that replaces another, and is called with that before all else: the backend's
     method ``around="copy_to"``, that of a class or module ``around="module:Class.method"``, or a
-    function (or object) wherever unidev has it by name, ``everywhere="module:function"``.
+    function (or object) wherever unidev has it by name, ``everywhere="module:function"``. A module
+    of the plugin begins with a dot.
     """
 
     def make(function: Callable[..., Any]) -> Mutant:
         def breaks(backend: Any) -> None:
             if everywhere:
-                original = pkgutil.resolve_name(everywhere)
+                original = _named(everywhere, plugin)
                 in_place_of(original)(_with(original, function))
             elif around:
                 module, _, path = around.rpartition(":")
                 inner, _, name = path.rpartition(".")
-                owner = pkgutil.resolve_name(f"{module}:{inner}") if module else backend
+                owner = _named(f"{module}:{inner}", plugin) if module else backend
                 replace_value(owner, name, _with(getattr(owner, name), function))
             else:
                 function(backend)
@@ -175,6 +176,10 @@ def around(owner: object) -> Callable[[F], F]:
         return function
 
     return put
+
+
+def _named(path: str, plugin: str) -> Any:
+    return pkgutil.resolve_name(f"{plugin}{path}" if path.startswith(".") else path)
 
 
 def _with(original: Any, function: Callable[..., Any]) -> Callable[..., Any]:

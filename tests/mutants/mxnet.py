@@ -214,9 +214,7 @@ def large_copies_go_through_the_host(backend):
 # -- other frameworks ------------------------------------------------------------------------------
 
 
-@mxnet_mutant(
-    "converting.values", profile="interop", around="unidev_mxnet.memory.interop:MxnetInterop.dtypes"
-)
+@mxnet_mutant("converting.values", profile="interop", around=".memory.interop:MxnetInterop.dtypes")
 def bool_is_exported_as_one_bit(sound, self):
     """MXNet's capsules say that a bool has one bit, as no other framework reads it."""
     return list(self.backend.dtypes)

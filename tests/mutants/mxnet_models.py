@@ -6,36 +6,32 @@ all of that belongs to a handle, or to none.
 
 from __future__ import annotations
 
-from mutants.mutant import in_place_of, replace_value
+from mutants.mutant import replace_value
 from mutants.mxnet import mxnet_mutant
 
 
 @mxnet_mutant(
-    "placing.parameter_objects_stay",
-    profile="train",
-    everywhere="unidev_mxnet.models.swap:exchange_parameters",
+    "placing.parameter_objects_stay", profile="train", everywhere=".models.swap:exchange_parameters"
 )
-def arrays_are_exchanged_and_not_their_handles(swap, a, b):
+def arrays_are_exchanged_and_not_their_handles(sound, a, b):
     """A parameter gets new arrays, as by ``reset_ctx``; who holds the old ones trains those."""
+    from unidev_mxnet.models import swap
+
     for name in swap.ParameterTwin.__slots__:
         mine, other = getattr(a, name), getattr(b, name)
         setattr(a, name, other)
         setattr(b, name, mine)
 
 
-@mxnet_mutant("placing.everything_arrives", profile="train")
-def gradients_stay_behind(backend):
+@mxnet_mutant(
+    "placing.everything_arrives", profile="train", everywhere=".models.swap:exchange_parameters"
+)
+def gradients_stay_behind(exchange, a, b):
     """The handle of a parameter moves, and that of its gradient buffer does not."""
-    from unidev_mxnet.models import swap
-
-    exchange = swap.exchange_parameters
-
-    @in_place_of(exchange)
-    def exchange_parameters(a, b):
-        exchange(a, b)
-        if a._grad is not None:
-            mine, other = a._grad[0], b._grad[0]
-            mine.handle, other.handle = other.handle, mine.handle
+    exchange(a, b)
+    if a._grad is not None:
+        mine, other = a._grad[0], b._grad[0]
+        mine.handle, other.handle = other.handle, mine.handle
 
 
 @mxnet_mutant("placing.earlier_optimizer_trains", profile="train")
@@ -46,45 +42,29 @@ def moved_parameters_are_no_variables(backend):
     replace_value(autograd, "mark_variables", lambda *_: None)
 
 
-@mxnet_mutant("placing.forward_to_the_bit", profile="train")
-def the_map_of_contexts_stays(backend):
-    """Gluon looks in ``_ctx_map`` for the array of a context, and finds the old one."""
-    from unidev_mxnet.models import swap
-
-    exchange = swap.exchange_parameters
-
-    @in_place_of(exchange)
-    def exchange_parameters(a, b):
-        exchange(a, b)
-        a._ctx_map, b._ctx_map = b._ctx_map, a._ctx_map
-
-
 @mxnet_mutant(
-    "models.parameters_by_name", profile="train", everywhere="unidev_mxnet.models.tree:is_buffer"
+    "placing.forward_to_the_bit", profile="train", everywhere=".models.swap:exchange_parameters"
 )
+def the_map_of_contexts_stays(exchange, a, b):
+    """Gluon looks in ``_ctx_map`` for the array of a context, and finds the old one."""
+    exchange(a, b)
+    a._ctx_map, b._ctx_map = b._ctx_map, a._ctx_map
+
+
+@mxnet_mutant("models.parameters_by_name", profile="train", everywhere=".models.tree:is_buffer")
 def frozen_parameters_are_buffers(sound, parameter):
     """``grad_req`` is ``null`` for running statistics, and for what the user has frozen."""
     return bool(parameter.grad_req == "null")
 
 
-@mxnet_mutant("placing.unbuilt", profile="train")
-def deferred_parameters_keep_their_context(backend):
+@mxnet_mutant("placing.unbuilt", profile="train", everywhere=".models.swap:exchange_parameters")
+def deferred_parameters_keep_their_context(exchange, a, b):
     """What has no memory yet has nothing to move, and is made on the old context at first use."""
-    from unidev_mxnet.models import swap
-
-    exchange = swap.exchange_parameters
-
-    @in_place_of(exchange)
-    def exchange_parameters(a, b):
-        if a._data is not None:
-            exchange(a, b)
+    if a._data is not None:
+        exchange(a, b)
 
 
-@mxnet_mutant(
-    "checkpoints.any_dtype_and_size",
-    profile="train",
-    around="unidev_mxnet.models:MxnetModels.write",
-)
+@mxnet_mutant("checkpoints.any_dtype_and_size", profile="train", around=".models:MxnetModels.write")
 def checkpoints_of_int64_are_written_as_float32(exact, self, x, values):
     """``mx.nd.array(values)`` is float32, which does not hold each integer beyond 2**24."""
     import mxnet as mx
@@ -94,9 +74,7 @@ def checkpoints_of_int64_are_written_as_float32(exact, self, x, values):
     exact(self, x, values)
 
 
-@mxnet_mutant(
-    "layers.batch_norm", profile="train", around="unidev_mxnet.nn.layers:MxnetLayers.batch_norm"
-)
+@mxnet_mutant("layers.batch_norm", profile="train", around=".nn.layers:MxnetLayers.batch_norm")
 def gamma_is_fixed(make, self, features, momentum, epsilon):
     """``fix_gamma`` is the operator's default, and takes the scale of batch norm for 1."""
     made = make(self, features, momentum, epsilon)
@@ -104,20 +82,16 @@ def gamma_is_fixed(make, self, features, momentum, epsilon):
     return made
 
 
-@mxnet_mutant("value_and_grad.leaves_the_models_gradients", profile="train")
-def gradients_are_taken_by_backward(backend):
+@mxnet_mutant(
+    "value_and_grad.leaves_the_models_gradients", profile="train", everywhere=".autograd:_gradients"
+)
+def gradients_are_taken_by_backward(exact, loss, leaves):
     """``backward`` writes to the buffers that the model keeps, which a Trainer would use next."""
-    from unidev_mxnet import autograd
-
-    exact = autograd._gradients
-
-    @in_place_of(exact)
-    def _gradients(loss, leaves):
-        found = exact(loss, leaves)
-        for x, slope in zip(leaves, found, strict=True):
-            if slope is not None and x.grad is not None:
-                slope.copyto(x.grad)
-        return found
+    found = exact(loss, leaves)
+    for x, slope in zip(leaves, found, strict=True):
+        if slope is not None and x.grad is not None:
+            slope.copyto(x.grad)
+    return found
 
 
 @mxnet_mutant("functional.values", profile="train")
@@ -158,9 +132,7 @@ def collectives_with_legacy_shapes(backend):
     replace_value(collectives, "numpy_shapes", nullcontext)
 
 
-@mxnet_mutant(
-    "data_parallel.steps", profile="multi", around="unidev_mxnet.collectives:MxnetCollectives.write"
-)
+@mxnet_mutant("data_parallel.steps", profile="multi", around=".collectives:MxnetCollectives.write")
 def values_are_written_by_exchanging_handles(sound, self, targets, values):
     """The handle is all of an array, its registration as a variable too, which a value lacks."""
     for target, value in zip(targets, values, strict=True):
@@ -168,9 +140,7 @@ def values_are_written_by_exchanging_handles(sound, self, targets, values):
 
 
 @mxnet_mutant(
-    "splitting.gradients",
-    profile="multi",
-    around="unidev_mxnet.collectives:MxnetCollectives.concatenate",
+    "splitting.gradients", profile="multi", around=".collectives:MxnetCollectives.concatenate"
 )
 def shards_are_gathered_in_a_buffer(sound, self, tensors):
     """Slices are views only outside ``record``: what is written to them has no gradient."""
@@ -190,7 +160,7 @@ def shards_are_gathered_in_a_buffer(sound, self, tensors):
 @mxnet_mutant(
     "placing.optimizer_state_moves",
     profile="train",
-    around="unidev_mxnet.models.optimizers:TrainerTwin.__init__",
+    around=".models.optimizers:TrainerTwin.__init__",
 )
 def steps_are_counted_anew(sound, self, part, context):
     """MXNet counts an optimizer's steps for each context: on the new one there were none."""
@@ -199,9 +169,7 @@ def steps_are_counted_anew(sound, self, part, context):
 
 
 @mxnet_mutant(
-    "placing.optimizer_state_moves",
-    profile="train",
-    everywhere="unidev_mxnet.models.optimizers:state_arrays",
+    "placing.optimizer_state_moves", profile="train", everywhere=".models.optimizers:state_arrays"
 )
 def moments_in_tuples_stay(sound, trainer):
     """Momentum is an array for each parameter, and moves; Adam's two are in a tuple."""
@@ -211,9 +179,7 @@ def moments_in_tuples_stay(sound, trainer):
     return [x for x in held if isinstance(x, mx.nd.NDArray)]
 
 
-@mxnet_mutant(
-    "layers.gradients", profile="train", around="unidev_mxnet.nn.layers:Dropout.hybrid_forward"
-)
+@mxnet_mutant("layers.gradients", profile="train", around=".nn.layers:Dropout.hybrid_forward")
 def dropout_follows_autograd(sound, self, F, x):
     """Gluon's own: while autograd records, it drops, also in inference mode."""
     from mxnet.gluon import nn

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mutants.mutant import (
-    PADDLE,
-    around,
-    in_place_of,
-    mutant,
-    replace,
-    replace_value,
-    when_restored,
-)
+from mutants.mutant import PADDLE, around, mutant, replace, replace_value, when_restored
 from unidev.contract import Extent
 
 if TYPE_CHECKING:
@@ -84,7 +76,7 @@ def sparse_tensors_are_on_the_current_place(find, self, x):
     return find(self, x)
 
 
-@paddle_mutant("statistics.memory", around="unidev_paddle.memory:of_simulated")
+@paddle_mutant("statistics.memory", around=".memory:of_simulated")
 def all_simulated_gpus_have_the_memory_of_the_first(sound, index):
     """Paddle's statistics are asked by a number that is 0 where none is given."""
     return sound(0)
@@ -131,24 +123,18 @@ def a_deleted_tensor_reads_as_an_empty_one(sound, self, x):
     return x.numpy()
 
 
-@paddle_mutant("copy.strings_ragged_sparse")
-def copies_of_sparse_tensors_share_indices(backend):
+@paddle_mutant("copy.strings_ragged_sparse", everywhere=".copying:copied_sparse")
+def copies_of_sparse_tensors_share_indices(sound, x, copy):
     """Only the values of a sparse tensor are copied, as indices are hardly ever written to."""
     import paddle
 
-    from unidev_paddle import copying
-
-    sound = copying.copied_sparse
-
-    @in_place_of(sound)
-    def copied_sparse(x, copy):
-        make = paddle._C_ops.sparse_sparse_coo_tensor
-        if x.is_sparse_coo():
-            return make(copy(x.values()), x.indices(), x.shape)
-        if not x.is_sparse_csr():  # rows of gradients, which are refused
-            return sound(x, copy)
-        parts = (x.crows(), x.cols(), copy(x.values()))
-        return paddle.base.core.eager.sparse_csr_tensor(*parts, x.shape, True)
+    make = paddle._C_ops.sparse_sparse_coo_tensor
+    if x.is_sparse_coo():
+        return make(copy(x.values()), x.indices(), x.shape)
+    if not x.is_sparse_csr():  # rows of gradients, which are refused
+        return sound(x, copy)
+    parts = (x.crows(), x.cols(), copy(x.values()))
+    return paddle.base.core.eager.sparse_csr_tensor(*parts, x.shape, True)
 
 
 @paddle_mutant("queued.read_at_once", "queued.source_changed_at_once")
@@ -169,7 +155,7 @@ def a_queued_copy_reads_its_source_late(backend):
         return made
 
 
-@paddle_mutant("tracer.read_is_reported_once", around="unidev_paddle.tracer.transfers:nbytes_of")
+@paddle_mutant("tracer.read_is_reported_once", around=".tracer.transfers:nbytes_of")
 def a_transfer_has_the_size_of_an_allocation(sound, x):
     """Bytes are those that the allocator has given, in multiples of 256, and not the values'."""
     return int(x._holder_size())
@@ -216,14 +202,14 @@ def parameters_are_not_exported(backend):
         return _OfCpu(x)
 
 
-@_interop("shared_or_refused", around="unidev_paddle.memory.interop:PaddleInterop.adopt")
+@_interop("shared_or_refused", around=".memory.interop:PaddleInterop.adopt")
 def strided_memory_is_copied_as_it_is_adopted(sound, self, exported, is_read_only):
     """Operators want contiguous tensors, so an adopted one is made contiguous at once."""
     made = sound(self, exported, is_read_only)
     return made if made.is_contiguous() else made.contiguous()
 
 
-@_interop("values", "zero_d_and_empty", around="unidev_paddle.memory.interop:PaddleInterop.adopt")
+@_interop("values", "zero_d_and_empty", around=".memory.interop:PaddleInterop.adopt")
 def bool_is_adopted_as_bytes(sound, self, exported, is_read_only):
     """A bool is a byte to the DLPack of older frameworks, and to Paddle until 2.6."""
     from unidev_paddle.framework import paddle
@@ -247,16 +233,10 @@ def copies_of_parameters_are_cut(backend):
     )
 
 
-@paddle_mutant("copy.strings_ragged_sparse")
-def copies_of_sparse_tensors_are_cut(backend):
+@paddle_mutant("copy.strings_ragged_sparse", everywhere=".copying:copied_sparse")
+def copies_of_sparse_tensors_are_cut(copied, x, copy):
     """A sparse copy is made of its parts, detached: the loss does not reach what it came from."""
-    from unidev_paddle import copying
-
-    copied = copying.copied_sparse
-
-    @in_place_of(copied)
-    def copied_sparse(x, copy):
-        return copied(x.detach() if x.is_sparse_coo() else x, copy)
+    return copied(x.detach() if x.is_sparse_coo() else x, copy)
 
 
 @paddle_mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices")

@@ -39,7 +39,7 @@ def numbers_in_lists_are_not_seen(backend):
     replace_value(operations, "tensors_in", lambda several: [])
 
 
-@_calls(around="unidev_paddle.tracer.operations:_operands")
+@_calls(around=".tracer.operations:_operands")
 def output_is_an_operand(sound, arguments, options, inputs, stays):
     """``paddle.add(x, x, out=y)`` seems to move ``x`` to where ``y`` is."""
     operands = sound(arguments, options, inputs, stays)
@@ -47,14 +47,14 @@ def output_is_an_operand(sound, arguments, options, inputs, stays):
     return operands
 
 
-@_calls(around="unidev_paddle.tracer.transfers:Operands.add")
+@_calls(around=".tracer.transfers:Operands.add")
 def every_tensor_of_a_list_decides(sound, self, x):
     """``concat([x, y])`` seems to go to the GPU of ``y``; Paddle looks at ``x`` alone."""
     sound(self, x)
     self.first = list(self.tensors)
 
 
-@_calls(around="unidev_paddle.tracer.transfers:Sight._target")
+@_calls(around=".tracer.transfers:Sight._target")
 def first_gpu_decides(sound, self, operands, places):
     """Of operands on two GPUs, the second seems to move: Paddle computes where the last is."""
     return sound(self, operands, places[::-1])
@@ -66,20 +66,20 @@ def seeds_and_powers_of_beta_move(backend):
     _change_operands(lambda inputs, stays: (inputs, ()))
 
 
-@_calls(around="unidev_paddle.tracer.transfers:Operands.add")
+@_calls(around=".tracer.transfers:Operands.add")
 def arrays_are_no_operands(sound, self, x):
     """``x + array`` seems to move nothing: only tensors are looked at."""
     if not isinstance(x, np.ndarray):
         sound(self, x)
 
 
-@_calls(around="unidev_paddle.tracer.transfers:Sight.device_at")
+@_calls(around=".tracer.transfers:Sight.device_at")
 def no_place_is_the_cpu(sound, self, place):
     """A call that names no place is thought to make a tensor on the CPU, not on the default."""
     return self._cpu if place is None else sound(self, place)
 
 
-@_calls(around="unidev_paddle.tracer.transfers:nbytes_of")
+@_calls(around=".tracer.transfers:nbytes_of")
 def sparse_tensors_have_no_indices(sound, x):
     """The bytes of a sparse tensor that moves are those of its values alone."""
     from unidev_paddle.tracer import transfers

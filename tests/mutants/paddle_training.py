@@ -35,17 +35,14 @@ def gradients_stay_where_the_copy_is(backend):
         return gradient * 1
 
 
-@_train("value_and_grad.loss_is_detached", around="unidev_paddle.autograd:PaddleAutograd.leaf")
+@_train("value_and_grad.loss_is_detached", around=".autograd:PaddleAutograd.leaf")
 def leaves_are_made_of_the_users_tensors(sound, self, x):
     """``x.stop_gradient = False`` on the tensor that was given, and not on a detached one."""
     x.stop_gradient = False
     return x
 
 
-@_train(
-    "value_and_grad.leaves_the_models_gradients",
-    around="unidev_paddle.autograd:PaddleAutograd.gradients",
-)
+@_train("value_and_grad.leaves_the_models_gradients", around=".autograd:PaddleAutograd.gradients")
 def gradients_by_backward_are_cleared(sound, self, loss_of, leaves):
     """``backward``, and then ``clear_gradient``, which leaves zeros and not what was there."""
     from unidev_paddle.framework import paddle
@@ -62,7 +59,7 @@ def gradients_by_backward_are_cleared(sound, self, loss_of, leaves):
     return loss.detach().clone(), found
 
 
-@_train("value_and_grad.sgd_is_exact", around="unidev_paddle.autograd:PaddleAutograd.descend")
+@_train("value_and_grad.sgd_is_exact", around=".autograd:PaddleAutograd.descend")
 def a_step_in_place_takes_other_memory(sound, self, parameters, gradients, lr):
     """``subtract_`` falls back to the CPU on a plug-in device, and its result is new memory."""
     from unidev_paddle.framework import paddle
@@ -79,13 +76,13 @@ def memory_anywhere_is_memory_on_the_cpu(sound, self, xs):
     return all(x.is_dense() and x._is_initialized() for x in xs)
 
 
-@_train("models.parameters_by_name", around="unidev_paddle.models:named_parameters")
+@_train("models.parameters_by_name", around=".models:named_parameters")
 def statistics_are_parameters(sound, model):
     """``named_parameters`` has running means and variances, which are frozen Parameters."""
     return dict(model.named_parameters())
 
 
-@_train("checkpoints.portable_names_and_layouts", around="unidev_paddle.models:_portable_name")
+@_train("checkpoints.portable_names_and_layouts", around=".models:_portable_name")
 def statistics_keep_paddles_names(sound, entry):
     """They are stored as ``_mean`` and ``_variance``."""
     return str(entry.name)
@@ -100,19 +97,19 @@ def weights_are_stored_as_paddle_has_them(backend):
     def _axes(entry): ...
 
 
-@_train("checkpoints.round_trip", around="unidev_paddle.models:PaddleModels.write")
+@_train("checkpoints.round_trip", around=".models:PaddleModels.write")
 def loaded_values_go_to_the_current_place(sound, self, x, values):
     """``set_value`` allocates on Paddle's default device, whatever the parameter's is."""
     x.set_value(values)
 
 
-@_train("placing.everything_arrives", around="unidev_paddle.models:gradient_of")
+@_train("placing.everything_arrives", around=".models:gradient_of")
 def gradients_are_moved_by_their_public_name(sound, x):
     """``x.grad`` is another tensor each time: what is given to it is not given to ``x``."""
     return None if x.grad is None else x.grad.clone()
 
 
-@_train("failures.failure_while_swapping", around="unidev_paddle.models:swap")
+@_train("failures.failure_while_swapping", around=".models:swap")
 def memory_is_shared_and_not_exchanged(sound, part, twin, is_there):
     """``_share_data_with`` once, as in ``Layer.to``: the memory that was there is forgotten."""
     from unidev_paddle.models.swap import _dense
@@ -120,7 +117,7 @@ def memory_is_shared_and_not_exchanged(sound, part, twin, is_there):
     _dense(part.tensor)._share_data_with(twin.there)
 
 
-@_train("layers.batch_norm", around="unidev_paddle.nn.layers:PaddleLayers.batch_norm")
+@_train("layers.batch_norm", around=".nn.layers:PaddleLayers.batch_norm")
 def momentum_is_that_of_torch(sound, self, features, momentum, epsilon):
     """The weight of the new value, where Paddle's is that of the old one."""
     return sound(self, features, 1 - momentum, epsilon)
@@ -144,7 +141,7 @@ def dropout_scales_in_inference(backend):
 _multi = partial(paddle_mutant, profile="multi")
 
 
-@_multi("replicating.dtypes", around="unidev_paddle.collectives:PaddleCollectives.pack")
+@_multi("replicating.dtypes", around=".collectives:PaddleCollectives.pack")
 def bits_of_bfloat16_travel_as_numbers(sound, self, tensors):
     """``numpy()`` shows the bits of bfloat16 as uint16: 16256 arrives in place of 1."""
     from unidev_paddle.framework import paddle
@@ -155,7 +152,7 @@ def bits_of_bfloat16_travel_as_numbers(sound, self, tensors):
     return paddle.to_tensor(flat, place=tensors[0].place).cast(paddle.bfloat16)
 
 
-@_multi("spreading.outputs", around="unidev_paddle.nn.layers:PaddleLayers.before")
+@_multi("spreading.outputs", around=".nn.layers:PaddleLayers.before")
 def a_hook_hands_on_a_list(sound, self, layer, function):
     """What a forward pre-hook returns is the arguments if it is a tuple, else one argument."""
     layer.register_forward_pre_hook(lambda _, inputs: [function(x) for x in inputs])

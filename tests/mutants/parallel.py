@@ -11,7 +11,7 @@ from mutants.mutant import TORCH, around, in_place_of, mutant, replace, replace_
 from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
 from unidev.numpy_backend.probe import NumpyProbe
 from unidev.numpy_backend.simulated_array import SimulatedArray
-from unidev.parallel import packing, reducing
+from unidev.parallel import packing
 from unidev.parallel.packing import Bucket
 
 multi_mutant = partial(mutant, simulated_count=3, profile="multi")
@@ -22,7 +22,7 @@ multi_mutant = partial(mutant, simulated_count=3, profile="multi")
     "reducing.means",
     "reducing.order",
     "reducing.ties",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.all_reduce",
+    around=".collectives:NumpyCollectives.all_reduce",
 )
 def reduces_nothing(sound, self, flats, op, factors, copy):
     """Each device gets back what it had: an ``all_reduce`` in a process group of one."""
@@ -34,7 +34,7 @@ def reduces_nothing(sound, self, flats, op, factors, copy):
     "reducing.in_place",
     "reducing.ties",
     "training_sequences.of_models_and_shards",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.all_reduce",
+    around=".collectives:NumpyCollectives.all_reduce",
 )
 def only_the_first_gets_the_result(sound, self, flats, op, factors, copy):
     """A ``reduce`` in place of an ``all_reduce``: the other devices keep what they had."""
@@ -43,9 +43,7 @@ def only_the_first_gets_the_result(sound, self, flats, op, factors, copy):
 
 
 @multi_mutant(
-    "reducing.values",
-    "replicating.dtypes",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.unpack",
+    "reducing.values", "replicating.dtypes", around=".collectives:NumpyCollectives.unpack"
 )
 def only_the_first_of_a_pack_arrives(sound, self, flat, shapes):
     """An offset that does not move on: each tensor of a pack gets the start of the buffer."""
@@ -68,33 +66,22 @@ def packs_the_values_that_a_sparse_tensor_has(backend):
         return {"sparse": self.make(np.array([0.0, 2.0, 0.0, 3.0]), device)}
 
 
-@multi_mutant(
-    "reducing.values",
-    "replicating.dtypes",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.pack",
-)
+@multi_mutant("reducing.values", "replicating.dtypes", around=".collectives:NumpyCollectives.pack")
 def packs_in_another_order(sound, self, tensors):
     """Packed by name and unpacked by position: a ``state_dict`` that was sorted on the way."""
     return sound(self, list(reversed(tensors)))
 
 
-@multi_mutant("reducing.in_place")
-def rebinds_entries(backend):
+@multi_mutant("reducing.in_place", everywhere="unidev.parallel.reducing:all_reduce")
+def rebinds_entries(sound, trees, op="sum", *, in_place=False, **options):
     """The list gets new tensors, and who holds the old ones sees nothing: d2l's ``allreduce``."""
-
-    sound = reducing.all_reduce
-
-    @in_place_of(sound)
-    def all_reduce(trees, op="sum", *, in_place=False, **options):
-        reduced = sound(trees, op, **options)
-        if in_place:
-            trees[:] = reduced
-        return trees if in_place else reduced
+    reduced = sound(trees, op, **options)
+    if in_place:
+        trees[:] = reduced
+    return trees if in_place else reduced
 
 
-@multi_mutant(
-    "reducing.memory", around="unidev.numpy_backend.collectives:NumpyCollectives.all_reduce"
-)
+@multi_mutant("reducing.memory", around=".collectives:NumpyCollectives.all_reduce")
 def results_share_one_memory(sound, self, flats, op, factors, copy):
     """One result, labelled with each device: TensorFlow's ``ReductionToOneDevice``."""
     devices = [self.backend.device_of(flat) for flat in flats]
@@ -105,7 +92,7 @@ def results_share_one_memory(sound, self, flats, op, factors, copy):
     ]
 
 
-@multi_mutant("reducing.memory", around="unidev.numpy_backend.collectives:NumpyCollectives.unpack")
+@multi_mutant("reducing.memory", around=".collectives:NumpyCollectives.unpack")
 def results_overlap(sound, self, flat, shapes):
     """Equal parts of a buffer become one: identical constants that are merged."""
     found = list(sound(self, flat, shapes))
@@ -124,7 +111,7 @@ def the_result_is_the_input(backend):
         )
 
 
-@multi_mutant("reducing.order", around="unidev.numpy_backend.collectives:NumpyCollectives.reduce")
+@multi_mutant("reducing.order", around=".collectives:NumpyCollectives.reduce")
 def sums_in_another_order(sound, self, flats, device, op, factors, copy):
     """In the order of arrival: a parameter server (MXNet's ``dist_async``)."""
     turned = None if factors is None else list(reversed(factors))
@@ -144,15 +131,10 @@ def ties_come_apart(sound, self, tensors):
     return sound(self, apart)
 
 
-@multi_mutant("reducing.means")
-def means_by_devices(backend):
+@multi_mutant("reducing.means", everywhere="unidev.parallel.packing:combination")
+def means_by_devices(sound, op, count, weights):
     """Each device counts the same, however many rows it had: DistributedDataParallel."""
-
-    sound = packing.combination
-
-    @in_place_of(sound)
-    def combination(op, count, weights):
-        return sound(op, count, None)
+    return sound(op, count, None)
 
 
 @multi_mutant("reducing.means")
@@ -196,10 +178,7 @@ def reductions_are_recorded(sound, backend):
     return nullcontext()
 
 
-@multi_mutant(
-    "splitting.gather_inverts",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.concatenate",
-)
+@multi_mutant("splitting.gather_inverts", around=".collectives:NumpyCollectives.concatenate")
 def gathers_out_of_order(sound, self, tensors):
     """In the order in which the devices finish."""
     return sound(self, list(reversed(tensors)))

@@ -40,10 +40,8 @@ def _shares_one_dtype(name: str) -> Mutant:
 
 
 bool_copies_are_shared = _shares_one_dtype("bool")
-float16_copies_are_shared = _shares_one_dtype("float16")
 uint8_copies_are_shared = _shares_one_dtype("uint8")
 complex64_copies_are_shared = _shares_one_dtype("complex64")
-int64_copies_are_shared = _shares_one_dtype("int64")
 float64_copies_are_shared = _shares_one_dtype("float64")
 
 
@@ -93,12 +91,6 @@ def copies_inside_a_scope_are_shared(backend):
     share_copies(backend, is_inside)
 
 
-@mutant("copy.strings_ragged_sparse")
-def read_only_copies_are_shared(backend):
-    """What cannot be written to need not be copied: until somebody makes it writeable."""
-    share_copies(backend, lambda x: not x.flags.writeable and 0 not in x.strides)
-
-
 def _alias(backend: Any, when: Callable[[Any], bool]) -> None:
 
     @around(backend)
@@ -109,37 +101,15 @@ def _alias(backend: Any, when: Callable[[Any], bool]) -> None:
 
 
 @mutant(_APART)
-def fortran_arrays_are_shared(backend):
-    """Column-major arrays are taken as they are: libraries whose own order that is."""
-    _alias(backend, lambda array: array.flags.f_contiguous and not array.flags.c_contiguous)
-
-
-@mutant(_APART)
 def read_only_arrays_are_shared(backend):
     """A read-only array is taken for one that nobody writes to: JAX's constants."""
     _alias(backend, lambda array: not array.flags.writeable)
-
-
-@mutant(_APART)
-def arrays_of_bools_are_shared(backend):
-    """Masks alone are shared, as they are bytes on both sides."""
-    _alias(backend, lambda array: array.dtype == bool)
 
 
 @mutant(_APART, around="to_numpy")
 def views_are_read_as_views(read, self, x):
     """``to_numpy`` copies what is contiguous, and of strided tensors gives the memory itself."""
     return read(self, x) if x.flags.c_contiguous else x.view(np.ndarray)
-
-
-@mutant("copy.disjoint_on_the_same_device", "copy.disjoint_across_devices", around="copy_to")
-def nan_payload_flushed_when_large(copy, self, x, device, non_blocking):
-    """Vector code above 5,000 elements makes every NaN the default one."""
-    made = copy(self, x, device, non_blocking)
-    if made.size > 5000 and made.dtype.kind == "f":
-        plain = made.view(np.ndarray)
-        plain[np.isnan(plain)] = np.nan
-    return made
 
 
 @mutant("create.on_each_device", around="zeros")

@@ -13,7 +13,7 @@ import numpy as np
 from mutants.mutant import around, in_place_of, replace_value
 from mutants.parallel import multi_mutant
 from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
-from unidev.parallel import batches, packing
+from unidev.parallel import packing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ def integer_sums_saturate(backend):
     _combine(saturated)
 
 
-@multi_mutant("reducing.values", around="unidev.numpy_backend.collectives:NumpyCollectives.scale")
+@multi_mutant("reducing.values", around=".collectives:NumpyCollectives.scale")
 def means_of_float64_by_float32(sound, self, flat, factor):
     """The factors are numbers of float32, and so is the product: a kernel for the usual dtype."""
     plain = _plain(flat)
@@ -100,13 +100,13 @@ def a_bucket_holds_sixteen_tensors(backend):
         return found
 
 
-@multi_mutant("reducing.values", around="unidev.numpy_backend.collectives:NumpyCollectives.unpack")
+@multi_mutant("reducing.values", around=".collectives:NumpyCollectives.unpack")
 def numbers_without_axes_get_one(sound, self, flat, shapes):
     """A loss of shape ``()`` comes back with the shape ``(1,)``."""
     return sound(self, flat, [shape or (1,) for shape in shapes])
 
 
-@multi_mutant("reducing.in_place", around="unidev.numpy_backend.collectives:NumpyCollectives.write")
+@multi_mutant("reducing.in_place", around=".collectives:NumpyCollectives.write")
 def a_view_is_written_with_what_is_around_it(sound, self, targets, values):
     """A write in whole rows of the memory behind a view: alignment that is rounded down."""
     for target in targets:
@@ -118,18 +118,13 @@ def a_view_is_written_with_what_is_around_it(sound, self, targets, values):
     sound(self, targets, values)
 
 
-@multi_mutant("splitting.shards")
-def the_rest_goes_to_the_last_shard(backend):
+@multi_mutant("splitting.shards", everywhere="unidev.parallel.batches:shares")
+def the_rest_goes_to_the_last_shard(sound, rows, count, weights):
     """By weights each device gets its quota, rounded down, and the last one what remains."""
-
-    sound = batches.shares
-
-    @in_place_of(sound)
-    def shares(rows, count, weights):
-        if weights is None:
-            return sound(rows, count, weights)
-        sizes = [int(rows * weight / sum(weights)) for weight in weights]
-        return [*sizes[:-1], rows - sum(sizes[:-1])]
+    if weights is None:
+        return sound(rows, count, weights)
+    sizes = [int(rows * weight / sum(weights)) for weight in weights]
+    return [*sizes[:-1], rows - sum(sizes[:-1])]
 
 
 @multi_mutant("splitting.shards")
@@ -146,20 +141,14 @@ def shards_of_halves_are_of_floats(backend):
         return found
 
 
-@multi_mutant(
-    "splitting.gather_inverts",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.concatenate",
-)
+@multi_mutant("splitting.gather_inverts", around=".collectives:NumpyCollectives.concatenate")
 def gathers_nothing_after_an_empty_shard(sound, self, tensors):
     """The first shard without rows is taken for the end of the list."""
     empty = [number for number, x in enumerate(tensors) if len(x) == 0]
     return sound(self, tensors[: max(1, empty[0])] if empty else tensors)
 
 
-@multi_mutant(
-    "splitting.gather_inverts",
-    around="unidev.numpy_backend.collectives:NumpyCollectives.concatenate",
-)
+@multi_mutant("splitting.gather_inverts", around=".collectives:NumpyCollectives.concatenate")
 def gathers_integers_as_doubles(sound, self, tensors):
     """int64 goes by way of float64, which has no 2**53 + 1: a join of mixed columns."""
     made = sound(self, tensors)

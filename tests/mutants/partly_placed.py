@@ -5,7 +5,7 @@ Each conformed once, as the models of the checks had few tensors, nearly all of 
 
 from __future__ import annotations
 
-from mutants.mutant import around, in_place_of, mutant, replace, replace_value, torch_mutant
+from mutants.mutant import around, mutant, replace, replace_value, torch_mutant
 from unidev.contract import models
 
 _PLACED = "placing.any_model"
@@ -77,7 +77,7 @@ def tensors_beyond_sixteen_stay_behind(backend):
         return swap.parts_of(named[:16])
 
 
-@torch_mutant(_PLACED, around="unidev_torch.models:TorchModels.twin")
+@torch_mutant(_PLACED, around=".models:TorchModels.twin")
 def complex_tensors_lose_a_part(sound, self, part, device):
     """On the way, complex numbers become real ones, and complex again."""
     found = sound(self, part, device)
@@ -107,57 +107,37 @@ def gradients_of_sixteen_parameters_are_reduced(sound, self, results, counts):
     return loss, {name: first[name] if name in kept else x for name, x in gradients.items()}
 
 
-@torch_mutant(
-    "data_parallel.statistics", profile="multi", around="unidev_torch.models:TorchModels.statistics"
-)
+@torch_mutant("data_parallel.statistics", profile="multi", around=".models:TorchModels.statistics")
 def statistics_of_the_first_norm_only(sound, self, model):
     """A model has one batch norm: the others keep what the first device has seen."""
     return dict(list(sound(self, model).items())[:2])
 
 
-@torch_mutant(_OPTIMIZERS)
-def steps_are_not_stored(backend):
+@torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:state_of")
+def steps_are_not_stored(sound, optimizer):
     """Moments are restored, and their bias is corrected as in the first steps."""
-    from unidev_torch.models import optimizers
-
-    sound = optimizers.state_of
-
-    @in_place_of(sound)
-    def state_of(optimizer):
-        found = sound(optimizer)
-        return {name: x * 0 if name.endswith(".step") else x for name, x in found.items()}
+    found = sound(optimizer)
+    return {name: x * 0 if name.endswith(".step") else x for name, x in found.items()}
 
 
-@torch_mutant(_OPTIMIZERS)
-def all_groups_get_the_first_ones_rate(backend):
+@torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:load_state")
+def all_groups_get_the_first_ones_rate(sound, optimizer, given):
     """One learning rate for an optimizer, and not one for each of its groups."""
-    from unidev_torch.models import optimizers
-
-    sound = optimizers.load_state
-
-    @in_place_of(sound)
-    def load_state(optimizer, given):
-        sound(optimizer, given)
-        for group in optimizer.param_groups:
-            group["lr"] = optimizer.param_groups[0]["lr"]
+    sound(optimizer, given)
+    for group in optimizer.param_groups:
+        group["lr"] = optimizer.param_groups[0]["lr"]
 
 
-@torch_mutant(_OPTIMIZERS)
-def step_counts_become_doubles(backend):
+@torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:load_state")
+def step_counts_become_doubles(sound, optimizer, given):
     """What is loaded has the dtype that numbers have in Python."""
-    from unidev_torch.models import optimizers
-
-    sound = optimizers.load_state
-
-    @in_place_of(sound)
-    def load_state(optimizer, given):
-        sound(optimizer, given)
-        for entries in optimizer.state.values():
-            if "step" in entries:
-                entries["step"] = entries["step"].double()
+    sound(optimizer, given)
+    for entries in optimizer.state.values():
+        if "step" in entries:
+            entries["step"] = entries["step"].double()
 
 
-@torch_mutant(_OPTIMIZERS, everywhere="unidev_torch.models.optimizers:_array")
+@torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:_array")
 def an_optimizers_state_is_a_view(sound, value):
     """Arrays on the memory of the moments, which the next step changes."""
     import numpy as np

@@ -8,7 +8,7 @@ from typing import Any
 from mutants.autograd import change_copies
 from mutants.gradients import change_slopes
 from mutants.mutant import Mutant, in_place_of, replace, replace_value, torch_mutant
-from unidev.models.checkpoints import matching, verbs
+from unidev.models.checkpoints import matching
 
 _GRADIENTS = "gradients.any_dtype_and_size"
 _OF_TREES = "value_and_grad.of_any_tree"
@@ -67,7 +67,7 @@ checkpoints_lose_bool = _loses_one_dtype("bool")
 checkpoints_lose_complex64 = _loses_one_dtype("complex64")
 
 
-@torch_mutant(_CHECKPOINTS, around="unidev_torch.models:TorchModels.write")
+@torch_mutant(_CHECKPOINTS, around=".models:TorchModels.write")
 def large_tensors_are_loaded_in_part(write_all, self, x, values):
     """The first 5,000 elements are written: a staging buffer of that size."""
     if x.numel() <= 5000:
@@ -79,7 +79,7 @@ def large_tensors_are_loaded_in_part(write_all, self, x, values):
 @torch_mutant(
     "value_and_grad.of_a_tensor",
     "value_and_grad.of_a_container",
-    around="unidev_torch.autograd:TorchAutograd.leaf",
+    around=".autograd:TorchAutograd.leaf",
 )
 def functions_get_arrays(sound, self, x):
     """The function is handed NumPy's view of the tensor, which is none of the framework's."""
@@ -100,22 +100,17 @@ def numbers_without_axes_are_stored_with_one(backend):
         ]
 
 
-@torch_mutant(_CHECKPOINTS, around="unidev_torch.models:TorchModels.read")
+@torch_mutant(_CHECKPOINTS, around=".models:TorchModels.read")
 def integers_are_stored_as_doubles(read_all, self, x):
     """By way of float64, which has no 2**53 + 1: a writer for MATLAB."""
     values = read_all(self, x)
     return values.astype("float64").astype("int64") if values.dtype == "int64" else values
 
 
-@torch_mutant(_CHECKPOINTS)
-def tensors_beyond_sixteen_are_not_loaded(backend):
+@torch_mutant(_CHECKPOINTS, everywhere="unidev.models.checkpoints.verbs:_write")
+def tensors_beyond_sixteen_are_not_loaded(sound, slots, entries, *others):
     """A table of so many entries, and whatever comes later keeps its values."""
-
-    sound = verbs._write
-
-    @in_place_of(sound)
-    def write(slots, entries, *others):
-        sound(slots[:16], entries[:16], *others)
+    sound(slots[:16], entries[:16], *others)
 
 
 @torch_mutant(_CHECKPOINTS)
@@ -132,7 +127,7 @@ def names_are_trimmed(backend):
         ]
 
 
-@torch_mutant(_OF_TREES, everywhere="unidev_torch.autograd:_each_its_own")
+@torch_mutant(_OF_TREES, everywhere=".autograd:_each_its_own")
 def both_operands_of_a_sum_have_one_gradient(sound, gradients):
     """As ``torch.autograd.grad`` gives them: one tensor for both, so a step scales it twice."""
     return list(gradients)

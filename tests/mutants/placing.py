@@ -23,15 +23,6 @@ def copies_go_to_the_first_gpu(backend):
     _send_elsewhere(backend, lambda source, device: 0)
 
 
-@mutant("many.all_pairs_copy", simulated_count=4)
-def copies_between_gpus_stop_halfway(backend):
-    """From the third GPU on, peers are not reached: copies stop at the second."""
-    _send_elsewhere(
-        backend,
-        lambda source, device: min(device.index, 1) if source.kind == "gpu" else device.index,
-    )
-
-
 @mutant("copy.lands_on_the_device_asked_for", around="copy_to")
 def copies_stay_where_they_were(copy, self, x, device, non_blocking):
     """A true copy, on the source's device: MXNet's ``x.copy()`` inside another device's scope."""

@@ -122,9 +122,7 @@ def training_mode_lost(backend):
 
 
 @torch_mutant(
-    "placing.forward_to_the_bit",
-    "placing.everything_arrives",
-    around="unidev_torch.models:TorchModels.twin",
+    "placing.forward_to_the_bit", "placing.everything_arrives", around=".models:TorchModels.twin"
 )
 def half_precision_on_the_way(exact, self, part, device):
     """The numbers go through float16, as in a slower link's compression."""
@@ -143,7 +141,7 @@ def a_no_op_copies(backend):
     replace_value(TorchModels, "is_placed", lambda self, model, device: False)
 
 
-@torch_mutant("placing.optimizer_state_moves", around="unidev_torch.models:TorchModels.parts")
+@torch_mutant("placing.optimizer_state_moves", around=".models:TorchModels.parts")
 def optimizer_state_left_behind(all_parts, self, model, optimizer):
     """Momentum stays where it was: ``module.to(device)`` knows no optimizer."""
     return all_parts(self, model, None)
@@ -272,8 +270,7 @@ def remembered_devices_are_stale(backend):
 
 
 @torch_mutant(
-    "placing.gradient_of_an_embedding",
-    around="unidev_torch.probe.training:TorchModelProbe.embedding",
+    "placing.gradient_of_an_embedding", around=".probe.training:TorchModelProbe.embedding"
 )
 def gradients_of_embeddings_stay_on_the_host(stored, self, device):
     """The gradient is where a fallback computed it: Paddle's, on devices without the kernel."""

@@ -25,13 +25,6 @@ def scope_does_nothing(backend):
     in_place_of(innermost_device)(lambda backend: None)
 
 
-@mutant("create.scope_restores_after_exception", everywhere="unidev.registry.scopes:leave_scope")
-def scope_leaks_on_error(leave_scope, owner, *exc_info):
-    """An exception leaves the device set: a context manager without ``try … finally``."""
-    if not any(exc_info):
-        leave_scope(owner, *exc_info)
-
-
 def _leave_unless(kind: type[BaseException]) -> None:
 
     @in_place_of(leave_scope)
@@ -44,12 +37,6 @@ def _leave_unless(kind: type[BaseException]) -> None:
 def scope_leaks_after_an_interrupt(backend):
     """``except Exception`` in the place of ``finally``: Ctrl-C goes past it."""
     _leave_unless(KeyboardInterrupt)
-
-
-@mutant("create.scope_restores_after_exception")
-def scope_leaks_after_a_generator_closes(backend):
-    """A generator that is closed inside its block: GeneratorExit is no ``Exception``."""
-    _leave_unless(GeneratorExit)
 
 
 @torch_mutant("create.scope_is_the_frameworks_too", profile="tensor")
@@ -83,19 +70,14 @@ def native_scope_stays_after_a_generator(backend):
     replace_value(backend, "native_scope", scope)
 
 
-@mutant("create.scopes_nest")
-def inner_scope_ends_the_outer(backend):
+@mutant("create.scopes_nest", everywhere="unidev.registry.scopes:leave_scope")
+def inner_scope_ends_the_outer(leave_scope, owner, *exc_info):
     """Leaving the inner block goes back to the default: ``set_device`` of a constant on exit."""
-
-    leave_scope = scopes.leave_scope
-
-    @in_place_of(leave_scope)
-    def leave(owner, *exc_info):
-        if len(scopes.stack.scopes) > 1:
-            leave_scope(owner, *exc_info)
-            scopes.stack.scopes[-1].device = None
-        else:
-            leave_scope(owner, *exc_info)
+    if len(scopes.stack.scopes) > 1:
+        leave_scope(owner, *exc_info)
+        scopes.stack.scopes[-1].device = None
+    else:
+        leave_scope(owner, *exc_info)
 
 
 @mutant("threads.scope_stays_in_its_thread")

@@ -201,22 +201,17 @@ def waiting_again_copies_again(backend):
             each[2] = True
 
 
-@mutant(TENSORS)
-def scopes_of_one_device_are_one(backend):
+@mutant(TENSORS, everywhere="unidev.registry.scopes:leave_scope")
+def scopes_of_one_device_are_one(leave, owner, *exc_info):
     """Leaving a scope within a scope of the same device leaves both: MXNet's ``Context`` object."""
-
-    leave = scopes.leave_scope
-
-    @in_place_of(leave)
-    def leave_scope(owner, *exc_info):
-        leave(owner, *exc_info)
-        for each in scopes.stack.scopes:
-            if each.owner is owner:
-                each.device = None
+    leave(owner, *exc_info)
+    for each in scopes.stack.scopes:
+        if each.owner is owner:
+            each.device = None
 
 
 @mutant(TENSORS, everywhere="unidev.registry.scopes:innermost_device")
-def only_two_scopes_count(scopes, name):
+def only_two_scopes_count(sound, name):
     """A third scope, within two others, is not looked at."""
     found = [each.device for each in scopes.stack.scopes if each.device is not None]
     return found[:2][-1] if found and found[0].backend == name else None

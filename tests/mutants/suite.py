@@ -10,7 +10,7 @@ from mutants.mutant import mutant, replace, replace_value
 _A_PROBE_THAT_LIES = "smoke.probe_calibrated"
 
 
-@mutant(_A_PROBE_THAT_LIES, around="unidev.numpy_backend.probe:NumpyProbe.extents")
+@mutant(_A_PROBE_THAT_LIES, around=".probe:NumpyProbe.extents")
 def the_probe_lies(sound, self, x):
     """Every tensor object has its own address: the address of the wrapper, not of the bytes."""
     from unidev.contract.backend import Extent
@@ -18,7 +18,7 @@ def the_probe_lies(sound, self, x):
     return [Extent(id(x), max(x.nbytes, 1))]
 
 
-@mutant(_A_PROBE_THAT_LIES, around="unidev.numpy_backend.probe:NumpyProbe.extents")
+@mutant(_A_PROBE_THAT_LIES, around=".probe:NumpyProbe.extents")
 def the_probe_says_same(sound, self, x):
     """Every tensor has one address: that of the allocator's arena, not of its block."""
     from unidev.contract.backend import Extent

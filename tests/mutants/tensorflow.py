@@ -84,9 +84,7 @@ def sparse_copies_share_their_indices(backend):
     _copy_otherwise(backend, with_values)
 
 
-@tensorflow_mutant(
-    "copy.strings_ragged_sparse", everywhere="unidev_tensorflow.deep_copy.public:gathered"
-)
+@tensorflow_mutant("copy.strings_ragged_sparse", everywhere=".deep_copy.public:gathered")
 def quantized_copies_are_identities(sound, x):
     """``DeepCopy`` refuses quantized and 8-bit floating-point numbers: these go by identity."""
     import tensorflow as tf
@@ -142,11 +140,13 @@ def soft_placement_stays_off(backend):
 @tensorflow_mutant(
     "create.from_numpy_without_aliasing",
     "host_data.put_host_arrays",
-    everywhere="unidev_tensorflow.deep_copy.eager:eager_constant",
+    everywhere=".deep_copy.eager:eager_constant",
 )
-def eager_tensors_on_the_arrays_memory(eager, values, name, dtype):
+def eager_tensors_on_the_arrays_memory(sound, values, name, dtype):
     """An ``EagerTensor`` made of an array takes its memory, if that is aligned."""
     import tensorflow as tf
+
+    from unidev_tensorflow.deep_copy import eager
 
     if not tf.executing_eagerly():
         return None
@@ -225,7 +225,7 @@ def others_may_write_to_tensors(backend):
 @tensorflow_mutant(
     "converting.shared_or_refused",
     profile="interop",
-    around="unidev_tensorflow.memory.interop:TensorFlowInterop.adopt",
+    around=".memory.interop:TensorFlowInterop.adopt",
 )
 def what_cannot_be_shared_is_copied(exact, self, exported, is_read_only):
     """Memory that is strided or not aligned to 64 bytes is copied, instead of refused."""
@@ -239,9 +239,7 @@ def what_cannot_be_shared_is_copied(exact, self, exported, is_read_only):
 
 
 @tensorflow_mutant(
-    "converting.shared",
-    profile="interop",
-    around="unidev_tensorflow.memory.interop:TensorFlowInterop.adopt",
+    "converting.shared", profile="interop", around=".memory.interop:TensorFlowInterop.adopt"
 )
 def adopted_arrays_are_constants(sound, self, exported, is_read_only):
     """``tf.constant`` of an array, TensorFlow's usual door, has memory of its own."""

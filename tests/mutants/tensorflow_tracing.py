@@ -33,8 +33,7 @@ def traces_leave_the_explicit_policy(backend):
 
 
 @tensorflow_mutant(
-    "tracer.read_is_reported_once",
-    around="unidev_tensorflow.tracer.patches:TensorFlowPatches.replacements",
+    "tracer.read_is_reported_once", around=".tracer.patches:TensorFlowPatches.replacements"
 )
 def reads_pass_the_tracer_by(exact, self):
     """Only operations are watched, and ``x.numpy()`` runs none."""
@@ -43,7 +42,7 @@ def reads_pass_the_tracer_by(exact, self):
     return (each for each in exact(self) if each[0] is not EAGER)
 
 
-@tensorflow_mutant(_CALLS, everywhere="unidev_tensorflow.tracer.operations:_inputs")
+@tensorflow_mutant(_CALLS, everywhere=".tracer.operations:_inputs")
 def tf_operands_in_lists_are_lost(sound, operation, rest):
     """Inputs are the arguments that are tensors: those of ``concat`` and ``add_n`` are a list."""
     from unidev_tensorflow.tensors import EAGER
@@ -51,13 +50,13 @@ def tf_operands_in_lists_are_lost(sound, operation, rest):
     return [x for x in rest if isinstance(x, EAGER)]
 
 
-@tensorflow_mutant(_CALLS, everywhere="unidev_tensorflow.tracer.operations:_arrays")
+@tensorflow_mutant(_CALLS, everywhere=".tracer.operations:_arrays")
 def tf_arrays_in_lists_are_lost(sound, inputs):
     """NumPy's arrays are sent unseen if they are in a list of operands: until 2026-11-24."""
     return [x for x in inputs if type(x) is np.ndarray]
 
 
-@tensorflow_mutant(_CALLS, everywhere="unidev_tensorflow.tracer.readings:_tensors_in")
+@tensorflow_mutant(_CALLS, everywhere=".tracer.readings:_tensors_in")
 def tf_nested_lists_are_read_unseen(sound, values):
     """NumPy's functions are searched for tensors one level deep: until 2026-11-24."""
     from unidev_tensorflow.tensors import EAGER
@@ -85,7 +84,7 @@ def tf_variables_are_reported_once(backend):
     replace_value(operations, "EAGER", (EAGER, tf.Variable))
 
 
-@tensorflow_mutant(_CALLS, around="unidev_tensorflow.tracer.transfers:Sight.sent")
+@tensorflow_mutant(_CALLS, around=".tracer.transfers:Sight.sent")
 def tf_lists_are_float32(exact, self, value, dtype, name, operation):
     """The bytes of a list are 4 for each number, whatever TensorFlow makes of it."""
     if isinstance(value, list) and dtype is None and np.asarray(value).dtype.kind == "f":
@@ -109,7 +108,7 @@ def tf_shapes_are_the_users_data(backend):
     replace_value(Readings, "shaping", lambda self, original, position: original)
 
 
-@tensorflow_mutant(_CALLS, everywhere="unidev_tensorflow.tracer.operations:_read_on_host")
+@tensorflow_mutant(_CALLS, everywhere=".tracer.operations:_read_on_host")
 def tf_shapes_are_read_unseen(sound, operation):
     """A shape on a GPU, which kernels read on the host under any device policy, is not seen."""
     return ()
@@ -123,13 +122,13 @@ def tf_missing_devices_are_targets(backend):
     replace_value(Sight, "_is_missing", lambda self, name, kind, index: False)
 
 
-@tensorflow_mutant(_CALLS, everywhere="unidev_tensorflow.tracer.names:called")
+@tensorflow_mutant(_CALLS, everywhere=".tracer.names:called")
 def tf_calls_are_named_by_their_operation(sound, operation):
     """The name is the runtime's, such as ``AddV2``, not that of the user's call."""
     return operation
 
 
-@tensorflow_mutant(_CALLS, everywhere="unidev_tensorflow.tracer.operations:_counts")
+@tensorflow_mutant(_CALLS, everywhere=".tracer.operations:_counts")
 def tf_axes_are_operands(sound, x):
     """An axis on the CPU beside a tensor of the GPU makes mixed operands of them."""
     return True

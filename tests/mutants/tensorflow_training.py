@@ -32,9 +32,7 @@ def gradients_of_copies_are_not_recorded(backend):
 
 
 @tensorflow_mutant(
-    "value_and_grad.across_devices",
-    profile="train",
-    around="unidev_tensorflow.autograd:TensorFlowAutograd._settled",
+    "value_and_grad.across_devices", profile="train", around=".autograd:TensorFlowAutograd._settled"
 )
 def gradients_stay_where_the_tape_put_them(sound, self, gradient, name):
     """The tape computes in one scope: gradients of parameters elsewhere end on that device."""
@@ -58,9 +56,7 @@ def tapes_skip_complex_copies(backend):
 
 
 @tensorflow_mutant(
-    "value_and_grad.sgd_is_exact",
-    profile="train",
-    around="unidev_tensorflow.autograd:TensorFlowAutograd._step",
+    "value_and_grad.sgd_is_exact", profile="train", around=".autograd:TensorFlowAutograd._step"
 )
 def new_parameters_are_on_cpu_0(sound, self, x, gradient, lr):
     """``x - lr * slope`` outside of a scope: the new tensor leaves the old one's device."""
@@ -71,9 +67,7 @@ def new_parameters_are_on_cpu_0(sound, self, x, gradient, lr):
 
 
 @tensorflow_mutant(
-    "placing.everything_arrives",
-    profile="train",
-    around="unidev_tensorflow.models:TensorFlowModels._copied",
+    "placing.everything_arrives", profile="train", around=".models:TensorFlowModels._copied"
 )
 def twins_hold_the_variables_memory(sound, self, part, device):
     """The new handle is given an ``identity``: the variable moves in name, and shares on."""
@@ -84,9 +78,7 @@ def twins_hold_the_variables_memory(sound, self, part, device):
 
 
 @tensorflow_mutant(
-    "placing.optimizer_state_moves",
-    profile="train",
-    around="unidev_tensorflow.models:TensorFlowModels.parts",
+    "placing.optimizer_state_moves", profile="train", around=".models:TensorFlowModels.parts"
 )
 def counters_of_the_optimizer_stay(exact, self, model, optimizer):
     """What has no gradient's dtype stays on the host: ``optimizer.iterations`` is int64."""
@@ -111,9 +103,7 @@ def tensorflow_is_asked_what_is_frozen(backend):
 
 
 @tensorflow_mutant(
-    "placing.parameter_objects_stay",
-    profile="train",
-    around="unidev_tensorflow.models:TensorFlowModels.finish",
+    "placing.parameter_objects_stay", profile="train", around=".models:TensorFlowModels.finish"
 )
 def variables_are_exchanged_within_keras(exact, self, model, optimizer, device):
     """``variable._value = moved``: it moves, and whoever holds the ``tf.Variable`` has the old."""
@@ -128,7 +118,7 @@ def variables_are_exchanged_within_keras(exact, self, model, optimizer, device):
 @tensorflow_mutant(
     "checkpoints.portable_names_and_layouts",
     profile="train",
-    around="unidev_tensorflow.models:TensorFlowModels.stored",
+    around=".models:TensorFlowModels.stored",
 )
 def kernels_are_saved_as_keras_has_them(exact, self, model):
     """A convolution's kernel is written in Keras's layout: height, width, inputs, outputs."""
@@ -142,12 +132,12 @@ def kernels_are_saved_as_keras_has_them(exact, self, model):
 
 
 @tensorflow_mutant(
-    "layers.flatten_and_activations",
-    profile="train",
-    everywhere="unidev_tensorflow.nn.images:flatten_last",
+    "layers.flatten_and_activations", profile="train", everywhere=".nn.images:flatten_last"
 )
-def flattening_keeps_channels_last(images, x):
+def flattening_keeps_channels_last(sound, x):
     """Images are flattened as they are computed: height, width, channels."""
+    from unidev_tensorflow.nn import images
+
     return images.flatten(x)
 
 
@@ -174,9 +164,7 @@ def padding_is_same(backend):
 
 
 @tensorflow_mutant(
-    "layers.batch_norm",
-    profile="train",
-    around="unidev_tensorflow.nn.layers:TensorFlowLayers.batch_norm",
+    "layers.batch_norm", profile="train", around=".nn.layers:TensorFlowLayers.batch_norm"
 )
 def momentum_is_of_the_other_kind(exact, self, features, momentum, epsilon):
     """Keras's momentum weighs the old statistics, PyTorch's and others' the new."""
@@ -184,9 +172,7 @@ def momentum_is_of_the_other_kind(exact, self, features, momentum, epsilon):
 
 
 @tensorflow_mutant(
-    "functional.values",
-    profile="train",
-    around="unidev_tensorflow.nn:TensorFlowFunctions.softmax_cross_entropy",
+    "functional.values", profile="train", around=".nn:TensorFlowFunctions.softmax_cross_entropy"
 )
 def cross_entropy_by_softmax(sound, self, logits, labels):
     """Keras's loss of probabilities: it cuts them off at 1e-7, and large losses with them."""
@@ -204,9 +190,7 @@ def cross_entropy_by_softmax(sound, self, logits, labels):
 
 
 @tensorflow_mutant(
-    "splitting.gradients",
-    profile="multi",
-    around="unidev_tensorflow.collectives:TensorFlowCollectives.concatenate",
+    "splitting.gradients", profile="multi", around=".collectives:TensorFlowCollectives.concatenate"
 )
 def shards_are_put_together_by_numpy(sound, self, tensors):
     """Rows go through the host, where the tape does not see them."""
@@ -232,9 +216,7 @@ def immutable_tensors_are_written_to(backend):
 
 
 @tensorflow_mutant(
-    "spreading.outputs",
-    profile="multi",
-    around="unidev_tensorflow.nn.layers:TensorFlowLayers.before",
+    "spreading.outputs", profile="multi", around=".nn.layers:TensorFlowLayers.before"
 )
 def spread_layers_compute_in_one_scope(sound, self, layer, function):
     """Each layer's input comes to it, and the first layer's scope is open for all of them."""
@@ -292,7 +274,7 @@ def layers_compute_in_the_callers_scope(backend):
 @tensorflow_mutant(
     "checkpoints.portable_names_and_layouts",
     profile="train",
-    around="unidev_tensorflow.models:TensorFlowModels.stored",
+    around=".models:TensorFlowModels.stored",
 )
 def square_weights_are_stored_as_they_are(sound, self, model):
     """Weights are transposed if their shape is not that of the portable layout already."""

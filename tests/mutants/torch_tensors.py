@@ -90,20 +90,16 @@ def eight_bits_are_read_as_integers(read, self, x):
     return read(self, x)
 
 
-@torch_mutant("values.memory_that_is_cut_short", profile="tensor")
-def memory_is_judged_by_its_length(_):
+@torch_mutant(
+    "values.memory_that_is_cut_short", profile="tensor", everywhere=".tensors:check_memory"
+)
+def memory_is_judged_by_its_length(check, x):
     """A storage as long as the elements covers them: not if they begin at an offset in it."""
     import torch
 
-    from unidev_torch import tensors
-
-    check = tensors.check_memory
-
-    @in_place_of(check)
-    def check_length(x):
-        is_plain = type(x) is torch.Tensor and x.layout is torch.strided
-        if not (is_plain and x.nbytes <= len(x.untyped_storage())):
-            check(x)
+    is_plain = type(x) is torch.Tensor and x.layout is torch.strided
+    if not (is_plain and x.nbytes <= len(x.untyped_storage())):
+        check(x)
 
 
 @torch_mutant(_OTHER_KINDS, profile="tensor")

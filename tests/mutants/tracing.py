@@ -31,11 +31,7 @@ def transfer_is_reported_twice(original, self, transfers, function, *arguments, 
     return original(self, [*transfers, *transfers], function, *arguments, **options)
 
 
-@mutant(
-    "tracer.read_is_reported_once",
-    "tracer.threads_hear_their_own",
-    around="unidev.numpy_backend.tracer:_read",
-)
+@mutant("tracer.read_is_reported_once", "tracer.threads_hear_their_own", around=".tracer:_read")
 def transfer_counts_elements(read, array, operation, nbytes, shape):
     """The bytes of a transfer are its elements: ``size`` in place of ``nbytes``."""
     return read(array, operation, array.size, shape)
@@ -48,34 +44,11 @@ def transfer_is_reported_afterwards(original, self, transfers, function, *argume
     return original(self, transfers, lambda: result)
 
 
-@mutant(
-    "tracer.read_is_reported_once",
-    "tracer.begin_that_raises",
-    around="unidev.contract.tracer:Recording._end",
-)
-def end_is_not_given_its_token(sound, self, begun):
-    """``end`` is called with None: a callback that has no place for what ``begin`` returned."""
-    for end, _ in reversed(begun):
-        end(None)
-
-
 @mutant("tracer.scopes_nest", around="unidev.contract.tracer:Recording._end")
 def ends_come_in_the_order_of_begins(sound, self, begun):
     """The scope that began first ends first: a loop over the list in place of a stack."""
     for end, token in begun:
         end(token)
-
-
-@mutant("tracer.begin_that_raises", around="unidev.contract.tracer:Recording.call")
-def refused_transfer_leaves_the_outer_open(sound, self, transfers, function, *arguments, **options):
-    """Begins stand before the ``try``: when a later one raises, those before it never end."""
-    if not self.is_on:
-        return function(*arguments, **options)
-    begun = [(scope.end, scope.begin(each)) for scope in self.scopes for each in transfers]
-    try:
-        return self.muted(function, *arguments, **options)
-    finally:
-        self._end(begun)
 
 
 @mutant("tracer.begin_that_raises", around="unidev.contract.tracer:Recording.call")

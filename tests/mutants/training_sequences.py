@@ -242,12 +242,14 @@ def sums_have_one_buffer(backend):
         return known.copy_(made)
 
 
-@torch_mutant(_MODELS, everywhere="unidev_torch.models.swap:swap")
-def twins_bring_back_the_memory_of_the_start(swap, part, twin):
+@torch_mutant(_MODELS, everywhere=".models.swap:swap")
+def twins_bring_back_the_memory_of_the_start(sound, part, twin):
     """A replica that is swapped out gives the model the memory that it had when it was wrapped.
 
     PyTorch's plugin did so until 2026-11-23, if the model had been placed away and back since.
     """
+    from unidev_torch.models import swap
+
     old, new = part.memory, twin.memory
     swap._give(part.tensors, new)
     part.memory, twin.memory = new, old

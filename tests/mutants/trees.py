@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import in_place_of, toy_mutant
-from unidev.models import trees
+from mutants.mutant import toy_mutant
 from unidev.tensors.containers import replace_tensors
 
 
@@ -17,18 +16,13 @@ def a_new_tree_stays_on_the_old_device(sound, tree, optimizer, device, owner):
     return replace_tensors(same_place, tree), optimizer
 
 
-@toy_mutant("trees.placed_anew")
-def only_dicts_and_lists_are_placed(backend):
+@toy_mutant("trees.placed_anew", everywhere="unidev.models.trees:placed")
+def only_dicts_and_lists_are_placed(all_placed, tree, optimizer, device, owner):
     """A dataclass and its arrays stay behind: an Equinox module that no registry knows."""
-
-    all_placed = trees.placed
-
-    @in_place_of(all_placed)
-    def placed(tree, optimizer, device, owner):
-        new, state = all_placed(tree, optimizer, device, owner)
-        if type(new) is dict:
-            new = {**new, "layer": tree["layer"]}
-        return new, state
+    new, state = all_placed(tree, optimizer, device, owner)
+    if type(new) is dict:
+        new = {**new, "layer": tree["layer"]}
+    return new, state
 
 
 @toy_mutant(
@@ -49,26 +43,16 @@ def a_tree_comes_apart(tied, self, function):
     return {**new, "rest": (rest, [apart])}
 
 
-@toy_mutant("trees.optimizer_state_placed")
-def the_state_of_an_optimizer_stays_behind(backend):
+@toy_mutant("trees.optimizer_state_placed", everywhere="unidev.models.trees:placed")
+def the_state_of_an_optimizer_stays_behind(all_placed, tree, optimizer, device, owner):
     """Only the parameters are placed: a ``device_put`` of them, and not of optax's state."""
-
-    all_placed = trees.placed
-
-    @in_place_of(all_placed)
-    def placed(tree, optimizer, device, owner):
-        return all_placed(tree, None, device, owner)[0], optimizer
+    return all_placed(tree, None, device, owner)[0], optimizer
 
 
-@toy_mutant("trees.loaded_anew")
-def a_checkpoint_is_loaded_into_the_old_tree(backend):
+@toy_mutant("trees.loaded_anew", everywhere="unidev.models.trees:rebuilt")
+def a_checkpoint_is_loaded_into_the_old_tree(rebuilt, tree, old, new):
     """The arrays that it is given are written to, though nothing may change them."""
-
-    rebuilt = trees.rebuilt
-
-    @in_place_of(rebuilt)
-    def in_place(tree, old, new):
-        for x, y in zip(old, new, strict=True):
-            x.values.flags.writeable = True
-            x.values[...] = y.values
-        return rebuilt(tree, old, new)
+    for x, y in zip(old, new, strict=True):
+        x.values.flags.writeable = True
+        x.values[...] = y.values
+    return rebuilt(tree, old, new)

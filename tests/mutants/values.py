@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import around, mutant, replace_value
-from unidev.tensors import creating
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,13 +152,6 @@ def text_returns_self(copy, self, x, device, non_blocking):
 
 
 @mutant("values.tensors_convert_as_lists_do")
-def tensors_convert_unchecked(backend):
-    """300 as uint8 is 44, and NaN as int32 some number: what ``astype`` does everywhere."""
-
-    replace_value(creating, "_always_fits", lambda *_: True)
-
-
-@mutant("values.tensors_convert_as_lists_do")
 def small_numbers_grow_in_float16(backend):
     """4e-24 as float16 is 7e-05: Paddle's own cast."""
 
@@ -173,16 +165,3 @@ def small_numbers_grow_in_float16(backend):
         return made
 
     replace_value(backend, "cast", grow)
-
-
-@mutant("values.tensors_convert_as_lists_do")
-def infinity_becomes_the_largest_number(backend):
-    """Conversions saturate: infinity in float64 is the largest number of float32."""
-
-    cast = backend.cast
-
-    def saturate(self, x, dtype, device):
-        made = cast(self, x, dtype, device)
-        return self._on(np.nan_to_num(made.view(np.ndarray), nan=np.nan), device)
-
-    replace_value(backend, "cast", saturate)

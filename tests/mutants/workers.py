@@ -6,13 +6,11 @@ from mutants.mutant import TORCH, around, in_place_of, replace, replace_value
 from mutants.parallel import multi_mutant
 from unidev.conformance.checks.multi import test_workers
 from unidev.contract import Moments
-from unidev.distributed.exchange import agreeing, gathering
 from unidev.distributed.exchange.agreeing import Agreement
 from unidev.distributed.exchange.host_engine import _UFUNCS
 from unidev.distributed.exchange.moments import BatchMoments
 from unidev.distributed.messages import comparing
 from unidev.distributed.running.supervisor import Supervisor
-from unidev.parallel import accuracy
 from unidev.worker_host import host
 from unidev.worker_host.host import WorkerHost
 
@@ -96,15 +94,10 @@ def known_structures_are_not_compared(backend):
         return found
 
 
-@multi_mutant("workers.differences")
-def a_mean_is_a_sum_to_the_others(backend):
+@multi_mutant("workers.differences", everywhere="unidev.distributed.exchange.agreeing:code_of")
+def a_mean_is_a_sum_to_the_others(sound, call, lines):
     """What is compared is what the engine is asked for: a sum, whatever each does with it."""
-
-    sound = agreeing.code_of
-
-    @in_place_of(agreeing.code_of)
-    def code_of(call, lines):
-        return sound(call.replace("mean", "sum"), lines)
+    return sound(call.replace("mean", "sum"), lines)
 
 
 @multi_mutant(
@@ -118,8 +111,10 @@ def the_survivor_is_blamed(sound, self, failure):
 
 
 @multi_mutant("workers.raising", everywhere="unidev.distributed.running.failures:raised")
-def the_workers_traceback_is_lost(failures, rank, described):
+def the_workers_traceback_is_lost(sound, rank, described):
     """All that is left of an error is that there was one: a process pool's ``exit code 1``."""
+    from unidev.distributed.running import failures
+
     return failures.ended(rank, 1, "", is_inside=False)
 
 
@@ -178,26 +173,18 @@ def a_repeated_row_counts_twice(sound, self, order):
     return found
 
 
-@multi_mutant("workers.evaluation")
-def padded_rows_are_counted(backend):
+@multi_mutant("workers.evaluation", everywhere="unidev.parallel.accuracy:count_right")
+def padded_rows_are_counted(sound, model, batches, padding=()):
     """Rows that a sampler has repeated count as often as they were read: DistributedSampler's."""
-
-    sound = accuracy.count_right
-
-    @in_place_of(accuracy.count_right)
-    def count_right(model, batches, padding=()):
-        return sound(model, batches)
+    return sound(model, batches)
 
 
-@multi_mutant("workers.evaluation")
-def padded_rows_are_gathered(backend):
+@multi_mutant(
+    "workers.evaluation", everywhere="unidev.distributed.exchange.gathering:gathered_rows"
+)
+def padded_rows_are_gathered(sound, tree, padded, gather):
     """The argument ``padded`` is not passed on."""
-
-    sound = gathering.gathered_rows
-
-    @in_place_of(gathering.gathered_rows)
-    def gathered_rows(tree, padded, gather):
-        return sound(tree, 0, gather)
+    return sound(tree, 0, gather)
 
 
 @multi_mutant(
@@ -209,8 +196,10 @@ def arguments_of_shards_are_not_compared(sound, self, operation, call):
 
 
 @multi_mutant("workers.checkpoints", everywhere="unidev.distributed.exchange.checkpoints:write")
-def checkpoints_are_written_where_they_are_read(checkpoints, folder, step, model, *others):
+def checkpoints_are_written_where_they_are_read(sound, folder, step, model, *others):
     """A worker that is killed leaves half of a file: ``torch.save`` to the final name."""
+    from unidev.distributed.exchange import checkpoints
+
     target = folder / f"step-{step}"
     target.mkdir(exist_ok=True)
     checkpoints.save_parameters(model, target / "model.safetensors")

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from mutant_matrix import KEPT
 from mutants import MUTANTS
 from mutation import cover, rows
 from mutation.rows import Row, Rows
 
 from unidev.conformance.running.catalog import all_checks
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +48,12 @@ def test_a_cover_takes_what_adds_the_most() -> None:
 def test_a_check_that_a_mutant_names_and_that_passes_is_told() -> None:
     named = {**CAUGHT, "c": frozenset({"x.two", "x.four"})}
     assert cover.misnamed(CAUGHT, named) == {"c": frozenset({"x.four"})}
+
+
+def test_mutants_that_stay_exist_and_have_a_reason() -> None:
+    kept = tomllib.loads(KEPT.read_text(encoding="utf-8"))["mutants"]
+    assert set(kept) <= set(MUTANTS)
+    assert all(kept.values())
 
 
 def test_rows_are_read_back_by_the_next_run(tmp_path: Path) -> None:

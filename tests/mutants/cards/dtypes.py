@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from mutants.cards.hardware import cards_mutant, put_cards_into
-from mutants.mutant import around, replace, replace_value
-from unidev.calls import framework_errors
+from mutants.mutant import around, replace
 
 
 def _take_float64_away(backend: Any) -> None:
@@ -62,11 +61,3 @@ def a_dtype_that_works_is_declared_missing(backend):
     @around(backend)
     def dtypes_on(names, self, device):
         return [name for name in names(self, device) if name != "float16"]
-
-
-@cards_mutant("errors.dtypes_of_devices")
-def a_missing_dtype_is_some_error(backend):
-    """The framework's own error, with no word of the device: TypeError from the backend itself."""
-    _take_float64_away(backend)
-
-    replace_value(framework_errors, "_refused_dtype", lambda *_: None)

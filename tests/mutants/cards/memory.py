@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mutants.cards.hardware import cards_mutant, put_cards_into
 from mutants.mutant import around, mutant, replace_value
 from unidev.calls.driver_memory import DriverMemory
-from unidev.contract.backend import Memory
 from unidev.numpy_backend.models import NumpyModels
-from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-
-@cards_mutant("statistics.memory")
-def memory_sees_no_tensor(backend):
-    """Used is what was there at the start: a counter that is read once."""
-
-    put_cards_into(backend)
-    read = backend.memory
-
-    def memory(self, device):
-        return Memory(0, *read(self, device)[1:])
-
-    replace_value(backend, "memory", memory)
 
 
 @cards_mutant("statistics.memory")
@@ -38,23 +21,6 @@ def free_is_what_the_driver_has_not_counted(backend):
 
     def memory(self, device):
         return read(self, device)._replace(free_bytes=-1)
-
-    replace_value(backend, "memory", memory)
-
-
-@cards_mutant("statistics.memory")
-def memory_counts_what_was_ever_used(backend):
-    """Allocations are counted, and what is released is not: used only rises."""
-
-    cards = put_cards_into(backend)
-    read = backend.memory
-    most: dict[int, int] = {}
-
-    def memory(self, device):
-        _, free, total = read(self, device)
-        used = max(most.get(device.index, 0), cards.all[device.index].peak)
-        most[device.index] = used
-        return Memory(used, free, total)
 
     replace_value(backend, "memory", memory)
 
@@ -140,29 +106,6 @@ def the_peak_is_not_reset(backend):
     _break_peaks(backend, restart=lambda cards, device: None)
 
 
-@cards_mutant("statistics.peak")
-def one_peak_for_all_devices(backend):
-    """The counter is that of the host's allocator, which serves all devices."""
-    _break_peaks(backend, peak_bytes=lambda cards, device: max(each.peak for each in cards.all))
-
-
-@cards_mutant("statistics.peak")
-def peaks_restart_together(backend):
-    """To begin anew on one device resets the others' peaks: one reset for the allocator."""
-
-    def restart(cards, device):
-        for card in cards.all:
-            card.peak = card.used
-
-    _break_peaks(backend, restart=restart)
-
-
-@cards_mutant("statistics.peak")
-def the_peak_is_what_is_left(backend):
-    """Read at the end of the block: what was dropped in it is not seen."""
-    _break_peaks(backend, peak_bytes=lambda cards, device: cards.all[device.index].used)
-
-
 @cards_mutant("statistics.first_use")
 def peaks_before_the_first_use_fail(backend):
     """``torch.cuda.reset_peak_memory_stats``: "Invalid device argument" until CUDA was used."""
@@ -199,31 +142,6 @@ def a_full_card_is_some_error(backend):
         raise RuntimeError("the handle is not initialized")
 
     _when_full(backend, fail)
-
-
-@cards_mutant("scarcity.every_verb")
-def a_failed_allocation_stays_counted(backend):
-    """The pool subtracts before it asks: from the first failure on, nothing fits any more."""
-    from mutants.cards.hardware import CAPACITY
-
-    def keep(card):
-        card.used = CAPACITY
-
-    _when_full(backend, keep)
-
-
-@cards_mutant("scarcity.every_verb")
-def what_does_not_fit_is_given_anyway(backend):
-    """Managed memory: what a card has no room for is paged from the host."""
-
-    put_cards_into(backend)
-
-    @around(backend)
-    def empty(make, self, shape, dtype, device):
-        try:
-            return make(self, shape, dtype, device)
-        except RuntimeError:
-            return SimulatedArray.place(np.empty(shape, dtype), device)
 
 
 @mutant("scarcity.every_verb", around="copy_to")
