@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from measure import Row, compare
+from measure import Row, compare, sized
 from own_calls import OWN_CALLS
 from program import main
 
@@ -22,8 +22,8 @@ from unidev.support.wording import count_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-TENSORS, SIZE = 400, 1_000
-DEVICES = (1, 2, 4, 8)
+TENSORS, SIZE = sized(400, 40), 1_000
+DEVICES = sized((1, 2, 4, 8), (1, 2))
 SWAP_S = 5e-6
 AT_MOST = {"tensorflow": 1 / 2.5, "mxnet": 1 / 1.3, "paddle": 1 / 1.3, "torch": 1 / 1.2, "numpy": 1}
 """On two devices, as ratios to the loop."""
@@ -64,7 +64,7 @@ def _reducing_rows(backend: str) -> Iterator[Row]:
         exec(OWN_LOOP.format(**OWN_CALLS[backend]._asdict()), names)
         ours = "unidev.all_reduce(trees); unidev.synchronize()"
         times = compare(ours, "own_all_reduce(); unidev.synchronize()", names, 15)
-        limit = AT_MOST[backend] if count == 2 else None
+        limit = AT_MOST.get(backend) if count == 2 else None
         what = f"all_reduce, {TENSORS} x {SIZE:,} floats, {devices}"
         yield Row(backend, what, "a loop", *times, limit)
         with unidev.trace_transfers() as trace:

@@ -42,22 +42,23 @@ def run(program: str | Path, *options: str, **more: str) -> subprocess.Completed
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_measures_what_is_installed_and_names_the_rest(program: str) -> None:
-    done = run(program, "--rounds", "1")
+@pytest.mark.parametrize("backend", HERE)
+def test_a_program_measures_a_backend_or_says_why_not(backend: str, program: str) -> None:
+    done = run(program, "--rounds", "1", "--backend", backend)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
-    for name in FRAMEWORKS:
-        rows = [line for line in lines if line.startswith(f"| {name} |")]
-        notes = [line for line in lines if line.startswith(f"{name}: ")]
-        if name in HERE:
-            assert rows or notes or (program, name) == ("simulated", "torch"), done.stdout
-        elif find_spec(name) is None:
-            how = f"(pip install './plugins/unidev-{name}[framework]')"
-            assert (rows, notes) == ([], [f"{name}: not installed {how}"])
-        else:
-            how = f"(pip install ./plugins/unidev-{name})"
-            assert (rows, notes) == ([], [f"{name}: its plugin is not installed {how}"])
+    named = [line for line in lines if line.startswith((f"| {backend} |", f"{backend}: "))]
+    assert named or (program, backend) == ("simulated", "torch"), done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_each_framework_that_is_not_installed_is_a_line() -> None:
+    done = run("copies", "--rounds", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [line for line in done.stdout.splitlines() if " not installed " in line]
+    missing = [name for name in FRAMEWORKS if find_spec(name) is None]
+    how = "not installed (pip install './plugins/unidev-{0}[framework]')"
+    assert said == [f"{name}: {how.format(name)}" for name in missing]
 
 
 def test_there_are_programs_that_numpy_alone_measures() -> None:
