@@ -82,6 +82,7 @@ class Mutant:
         class Broken(load_class(self._spec())):  # type: ignore[misc]  # known when it is loaded
             """The backend with one thing broken."""
 
+        Broken.__module__ = Broken.__base__.__module__  # of the plugin, as the suite takes it
         if not self.breaks_on_discovery:
             self.breaks(Broken)
         return Broken

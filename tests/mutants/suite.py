@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from mutants.mutant import mutant, replace, replace_value
+from mutants.mutant import mutant, replace, replace_value, toy_mutant
 
 _A_PROBE_THAT_LIES = "smoke.probe_calibrated"
 
@@ -74,10 +74,16 @@ def copying_changes_a_global_policy(copy, self, x, device, non_blocking):
     return copy(self, x, device, non_blocking)
 
 
-@mutant("smoke.other_backend_imports_nothing", on_discovery=True)
+# Of the toy, since mutants themselves import NumPy.
+@toy_mutant("smoke.other_backend_imports_nothing", profile="tensor", on_discovery=True)
 def imports_its_framework_when_found(backend):
     """The plugin imports its framework to register: ``import torch`` at the top of the module."""
-    import numpy  # noqa: F401  the import is all that it does
+    import toy_backend.framework  # noqa: F401  the import is all that it does
+
+
+@toy_mutant("smoke.other_backend_imports_nothing", result="pass", profile="tensor")
+def imports_its_framework_when_loaded(backend):
+    """The plugin imports its framework when it is loaded: sound, and what the check allows."""
 
 
 @mutant(
