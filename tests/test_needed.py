@@ -74,6 +74,7 @@ def test_a_file_without_its_tool_is_left_out_and_the_summary_says_so(
 def test_what_children_need_is_that_of_a_folder_or_a_file_of_tests(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delenv("TOOLS_REQUIRED", raising=False)
     assert [path for path in NEEDED_BY if not (ROOT / path).exists()] == []
     assert set().union(*NEEDED_BY.values()) <= TOOLS.keys()
     monkeypatch.setitem(TOOLS, "no_such", "run it")
