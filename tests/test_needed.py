@@ -102,9 +102,14 @@ def test_each_library_that_tests_import_has_a_command() -> None:
     found = set().union(*(imported(ast.parse(path.read_bytes())) for path in files))
     of_core = {"filelock", "numpy", "optree", "pytest", "safetensors", "unidev", "xxhash"}
     missing = found - set(sys.stdlib_module_names) - ours - of_core - TOOLS.keys()
-    assert missing <= {"nox", "torch", "unidev_pytest", "unidev_torch", "typing_extensions"}, (
-        missing
-    )
+    assert missing <= {
+        "nox",
+        "tomllib",
+        "torch",
+        "unidev_pytest",
+        "unidev_torch",
+        "typing_extensions",
+    }, missing
 
 
 def test_nox_requires_each_group() -> None:

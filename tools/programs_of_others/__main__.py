@@ -27,7 +27,7 @@ ROOT = HERE.parents[1]
 SUITES: dict[str, dict[str, Any]] = tomllib.loads((HERE / "suites.toml").read_text("utf-8"))
 SUITES = {name: {**SUITES.get(each.get("like", ""), {}), **each} for name, each in SUITES.items()}
 TOOLS = (
-    "torch==2.13.0", "hatchling>=1.25", "hatch-fancy-pypi-readme>=24.1", "editables", "pytest>=8",
+    "torch==2.13.0", "hatchling>=1.27", "hatch-fancy-pypi-readme>=24.1", "editables", "pytest>=8",
     "pytest-timeout>=2.3",
 )  # fmt: skip
 
