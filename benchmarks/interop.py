@@ -35,6 +35,7 @@ def rows_of(backend: str, _spec: str) -> Iterator[Row | str]:
     setup, own = TO[backend]
     for size in (4 * KIB, 4 * MIB):
         names: dict[str, Any] = {"convert": unidev.convert, "np": np, "a": _aligned(size)}
+        unidev.active_backend()  # MXNet is imported by unidev, or not at all
         exec(setup, names)
         what = f"of {size // KIB:,} KiB"
         ours = f"convert(a, {backend!r})"
