@@ -1,6 +1,6 @@
 """What the metadata of every distribution takes from this repository while it is built.
 
-The version stands in ``unidev/support/version.py`` and the repository's address in its
+The version stands in ``unidev/system/version.py`` and the repository's address in its
 ``pyproject.toml``: the plugins get both from there, and ``unidev-core`` of the same version as a
 dependency. The README becomes the description on the package index, where only links with a full
 address lead somewhere.

@@ -354,7 +354,7 @@ def operators(session: nox.Session) -> None:
     """All operators of PyTorch on its simulated GPUs, under both names: two minutes."""
     install(session, "torch", extras="conformance")
     session.install("--no-compile", *FOR_OPERATORS, "scipy", *FRAMEWORKS["torch"])
-    program = "plugins/unidev-torch/tests/operators/run_operators.py"
+    program = "plugins/unidev-torch-simulator/tests/operators/run_operators.py"
     for name in ("cuda", "sim"):
         session.run("python", program, "--name", name, *session.posargs)
 

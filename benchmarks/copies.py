@@ -10,7 +10,7 @@ from own_calls import OWN_CALLS, VERBS
 from program import main
 
 import unidev
-from unidev.support.wording import bytes_text
+from unidev.system.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

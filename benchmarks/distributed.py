@@ -23,11 +23,11 @@ from measure import Row, rounds_or
 from program import main
 
 import unidev
+from unidev.backends.discovery import backend_spec
+from unidev.backends.loading import group_setting
 from unidev.contract import Rendezvous
-from unidev.registry.discovery import backend_spec
-from unidev.registry.loading import group_setting
-from unidev.support.wording import bytes_text
-from unidev.worker_host.ports import free_ports
+from unidev.system.host.ports import free_ports
+from unidev.system.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -50,7 +50,7 @@ OWN_STEP = {
 BY_HAND = """
 import pickle, sys
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 rank, backend, rendezvous = pickle.load(sys.stdin.buffer)
 engine = load_backend(backend).group_engine
 engine.join(rank, rendezvous, unidev.cpu())

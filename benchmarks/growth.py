@@ -21,7 +21,7 @@ from program import main
 
 import unidev
 from unidev.contract import Unsupported
-from unidev.distributed.exchange.trees import Tree
+from unidev.parallel.exchange.trees import Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

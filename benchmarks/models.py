@@ -20,7 +20,7 @@ from program import main
 
 import unidev
 from unidev import nn
-from unidev.support.wording import bytes_text
+from unidev.system.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -271,7 +271,7 @@ def _portable_models() -> Models:
 
 def _step_by_engine(net: Any) -> Callable[..., None]:
     """The framework has no such wrapper: ``DataParallel``, whose gradients its engine carries."""
-    from unidev.distributed.exchange import engines
+    from unidev.parallel.exchange import engines
 
     parallel, step = unidev.DataParallel(net), unidev.value_and_grad(_portable_loss)
     quick_bytes = engines.QUICK_BYTES

@@ -17,7 +17,7 @@ from program import main
 
 import unidev
 from unidev import nn
-from unidev.support.wording import count_text
+from unidev.system.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

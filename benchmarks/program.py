@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING
 from measure import Row
 
 import unidev
-from unidev.registry.discovery import backend_spec
-from unidev.support.child_processes import describe_exit, end_group
-from unidev.support.progress import progress
-from unidev.support.wording import bytes_text, one_line, seconds_text
+from unidev.backends.discovery import backend_spec
+from unidev.system.child_processes import describe_exit, end_group
+from unidev.system.progress import progress
+from unidev.system.wording import bytes_text, one_line, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -9,7 +9,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parent)]
 
-from unidev.support.version import __version__ as release  # noqa: E402  - the path comes first
+from unidev.system.version import __version__ as release  # noqa: E402  - the path comes first
 
 project = "unidev"
 author = "the unidev authors"

@@ -36,7 +36,7 @@ from train_digits import check_installed, integer_from, new_file
 
 import unidev
 from unidev.bench import images
-from unidev.support.wording import count_text, number_text
+from unidev.system.wording import count_text, number_text
 
 BATCHES, FULL_BATCHES = (16, 128, 1024), (16, 32, 64, 128, 256, 512, 1024)
 COUNTS, FULL_COUNTS = (1, 2), (1, 2, 3, 4)

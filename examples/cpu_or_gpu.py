@@ -39,7 +39,7 @@ from train_digits import integer_from
 import unidev
 from unidev.bench import images
 from unidev.bench.measuring import measure
-from unidev.support.wording import count_text, seconds_text
+from unidev.system.wording import count_text, seconds_text
 
 DRAWN, FULL_EPOCHS = 6400, 10
 ROWS = 200

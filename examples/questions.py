@@ -8,8 +8,8 @@ import sys
 from train_digits import integer_from, new_file
 
 import unidev
-from unidev.support.progress import progress
-from unidev.support.wording import seconds_text
+from unidev.system.progress import progress
+from unidev.system.wording import seconds_text
 
 INTERRUPTED = 130
 """The exit code of a program that Ctrl-C has ended."""

@@ -39,7 +39,7 @@ from train_digits import integer_from
 import unidev
 from unidev import nn
 from unidev.bench import images
-from unidev.support.wording import count_text
+from unidev.system.wording import count_text
 
 BATCH, FULL_BATCH, RATE = 16, 256, 0.1
 """The rate is that of a batch of 256, and grows and shrinks with the batch."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from unidev.backends import discovery as plugins
+from unidev.backends import loading, scopes, selection
 from unidev.contract import device as device_module
-from unidev.registry import discovery as plugins
-from unidev.registry import loading, scopes, selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -167,8 +167,8 @@ def test_imports_lead_down() -> None:
 @pytest.mark.parametrize(
     ("package", "text"),
     [
-        ("contract", "from unidev.registry.loading import load_backend"),
-        ("errors", "def f():\n    from unidev.calls.out_of_memory import out_of_memory"),
+        ("contract", "from unidev.backends.loading import load_backend"),
+        ("errors", "def f():\n    from unidev.backends.out_of_memory import out_of_memory"),
         ("devices", "class A:\n    def f(self):\n        import unidev.tensors.creating"),
         ("tracing", "from unidev.nn import functional"),
         ("models", "from unidev import nn"),
@@ -185,9 +185,9 @@ def test_an_arrow_that_is_turned_is_found(package: str, text: str) -> None:
     ("package", "text"),
     [
         ("registry", "from unidev.contract.device import Device"),
-        ("contract", "if TYPE_CHECKING:\n    from unidev.registry.loading import load_backend"),
+        ("contract", "if TYPE_CHECKING:\n    from unidev.backends.loading import load_backend"),
         ("tensors", "from unidev.tensors import checks"),
-        ("cli", "from unidev.conformance.judging import verdict"),
+        ("cli", "from unidev_conformance.judging import verdict"),
         ("conformance", "import unidev"),
     ],
 )
@@ -220,10 +220,10 @@ def test_rooms_of_a_package_stand_on_each_other(package: str) -> None:
 @pytest.mark.parametrize(
     ("package", "below", "above", "text"),
     [
-        ("distributed", "workers", "running", "from unidev.distributed.running.run import run"),
-        ("conformance", "judging", "reports", "from unidev.conformance.reports import report"),
-        ("conformance.kit", "kit", "models", "from unidev.conformance.kit.models import neural"),
-        ("conformance.kit", "inputs", "kit", "from unidev.conformance.kit.oracle import shown"),
+        ("distributed", "workers", "running", "from unidev.parallel.running.run import run"),
+        ("conformance", "judging", "reports", "from unidev_conformance.reports import report"),
+        ("conformance.kit", "kit", "models", "from unidev_conformance.kit.models import neural"),
+        ("conformance.kit", "inputs", "kit", "from unidev_conformance.kit.oracle import shown"),
     ],
 )
 def test_a_turned_import_between_rooms_is_found(
@@ -349,9 +349,9 @@ def test_a_plugin_imports_the_contract_alone() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "from unidev.registry.loading import load_backend",
+        "from unidev.backends.loading import load_backend",
         "def f():\n    from unidev.contract.device import Device",
-        "if TYPE_CHECKING:\n    from unidev.support.wording import shown",
+        "if TYPE_CHECKING:\n    from unidev.system.wording import shown",
         "import unidev_paddle.backend",
     ],
 )

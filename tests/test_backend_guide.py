@@ -10,7 +10,7 @@ import pytest
 from page_examples import ROOT, blocks_of
 
 import unidev
-from unidev.conformance.running.catalog import all_checks
+from unidev_conformance.running.catalog import all_checks
 
 GUIDE = ROOT / "docs/writing-a-backend.md"
 PART = "not run: part of "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hiding import FOLDER, ROOT, hide, is_hidden_from
 
-from unidev.registry.discovery import find_plugins
+from unidev.backends.discovery import find_plugins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +45,7 @@ def shown() -> Iterator[None]:
 def _seen(folder: Path) -> tuple[bool, bool, bool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
-        patch.setattr("unidev.registry.discovery._found", None)
+        patch.setattr("unidev.backends.discovery._found", None)
         is_plugin = "acme" in {plugin.name for plugin in find_plugins()}
         assert is_plugin == ("acme" in entry_points(group="unidev").names)
         return is_plugin, _is_in("torch", folder), _is_in("helper", folder)
@@ -69,7 +69,7 @@ def test_a_child_sees_what_tests_make_alone(folder: Path, run_python: RunPython)
     path = os.pathsep.join([os.environ["PYTHONPATH"], str(folder)])
     program = """
         from importlib.util import find_spec
-        from unidev.registry.discovery import find_plugins
+        from unidev.backends.discovery import find_plugins
         print([name for name in ("helper", "torch") if find_spec(name)])
         print([plugin.name for plugin in find_plugins()])
     """
@@ -99,7 +99,7 @@ def test_modules_of_a_framework_are_set_aside_and_come_back(shown: None) -> None
         ("tests/test_docs.py", True),
         ("tests/everywhere/test_examples.py", False),
         ("tests/stand_in/test_stand_in.py", False),
-        ("plugins/unidev-torch/tests/test_mpirun.py", False),
+        ("plugins/unidev-torch-simulator/tests/test_mpirun.py", False),
         ("unidev/conformance/checks/test_copying.py", False),
     ],
 )

@@ -15,9 +15,9 @@ import pytest
 
 import unidev
 from unidev import contract
-from unidev.numpy_backend.simulated_array import SimulatedArray
-from unidev.registry.loading import load_backend
-from unidev.registry.scopes import stack
+from unidev.backends.loading import load_backend
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.backends.scopes import stack
 
 FREE = """
     import sys

@@ -10,21 +10,21 @@ import tempfile
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import unidev
-from unidev.calls.transfers import item_bytes
+from unidev.backends.transfers import item_bytes
 from unidev.contract.group_engine import GroupEngine
-from unidev.distributed.exchange import membership
-from unidev.distributed.exchange.group import group
-from unidev.distributed.messages.channel import Channel
-from unidev.parallel.packing import LARGE_BYTES
-from unidev.worker_host.board import Mark
-from unidev.worker_host.frames import pieces_of
+from unidev.parallel.devices.packing import LARGE_BYTES
+from unidev.parallel.exchange import membership
+from unidev.parallel.exchange.group import group
+from unidev.parallel.messages.channel import Channel
+from unidev.system.host.board import Mark
+from unidev.system.host.frames import pieces_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.contract.device import Device
     from unidev.contract.group_engine import Rendezvous
-    from unidev.worker_host.frames import Frame
+    from unidev.system.host.frames import Frame
 
     Tensor = Any
     Work = Callable[[], Any]

@@ -30,21 +30,21 @@ from gpu_steps import HARDWARE, ROOT, STEPS, ReportError, chosen, planned, read_
 
 sys.path.insert(0, str(ROOT))
 
-from unidev.support.atomic_file import write_whole
-from unidev.support.child_processes import (
+from unidev.system.atomic_file import write_whole
+from unidev.system.child_processes import (
     ChildProcess,
     describe_exit,
     noticing_interruption,
 )
-from unidev.support.version import __version__
-from unidev.support.wording import count_text, one_line
+from unidev.system.version import __version__
+from unidev.system.wording import count_text, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from gpu_steps import Step
 
-    from unidev.support.child_processes import Interruption
+    from unidev.system.child_processes import Interruption
 
 PASS, FAIL, NOT_RUN = "pass", "fail", "not run"
 EXIT_CODES = {PASS: 0, FAIL: 1, "incomplete": 3}
@@ -152,7 +152,7 @@ def _now() -> str:
 _ASK = """
 import json, os, sys
 import unidev
-from unidev.hardware.machine import read_machine
+from unidev.system.machine import read_machine
 unidev.set_backend(sys.argv[1])
 gpus = [each for each in unidev.list_devices() if each.kind == "gpu"]
 print(json.dumps({

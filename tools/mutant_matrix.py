@@ -25,7 +25,7 @@ from mutants import MUTANTS
 from mutation import cover
 from mutation.rows import BACKENDS, SOUND, Rows, Warm
 
-from unidev.conformance.running.catalog import all_checks
+from unidev_conformance.running.catalog import all_checks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,18 +12,14 @@ from __future__ import annotations
 
 from os import environ
 
-from unidev.contract.device import Device
-from unidev.devices.finding import (
-    as_device,
-    cpu,
-    gpu,
-    list_devices,
-    memory,
-    num_gpus,
-    synchronize,
-    try_all_gpus,
-    try_gpu,
+from unidev.backends.selection import (
+    active_backend,
+    list_backends,
+    set_backend,
+    simulate,
+    use_backend,
 )
+from unidev.contract.device import Device
 from unidev.errors import (
     AmbiguousBackendError,
     BackendError,
@@ -57,14 +53,18 @@ from unidev.errors import (
     UnsupportedOperation,
     WorkerFailedError,
 )
-from unidev.registry.selection import (
-    active_backend,
-    list_backends,
-    set_backend,
-    simulate,
-    use_backend,
+from unidev.system.version import __version__ as __version__
+from unidev.tensors.devices import (
+    as_device,
+    cpu,
+    gpu,
+    list_devices,
+    memory,
+    num_gpus,
+    synchronize,
+    try_all_gpus,
+    try_gpu,
 )
-from unidev.support.version import __version__ as __version__
 from unidev.tensors.transfer import as_in_device, copy_to
 
 TYPE_CHECKING = False
@@ -101,20 +101,19 @@ if TYPE_CHECKING:
         part,
         unsupported,
     )
-    from unidev.data.prefetching import prefetch
-    from unidev.devices.peak_memory import track_memory
-    from unidev.distributed.exchange.accuracy import evaluate_accuracy
-    from unidev.distributed.exchange.data_parallel import DataParallel
-    from unidev.distributed.exchange.group import Group, group
-    from unidev.distributed.running.run import run
     from unidev.models.checkpoints.verbs import load_parameters, save_parameters
     from unidev.models.estimating import estimate_memory
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
-    from unidev.parallel.batches import gather, split_batch
-    from unidev.parallel.reducing import all_reduce
-    from unidev.parallel.replicating import broadcast, replicate
-    from unidev.parallel.spreading import spread
+    from unidev.parallel.batches.prefetching import prefetch
+    from unidev.parallel.devices.batches import gather, split_batch
+    from unidev.parallel.devices.reducing import all_reduce
+    from unidev.parallel.devices.replicating import broadcast, replicate
+    from unidev.parallel.devices.spreading import spread
+    from unidev.parallel.exchange.accuracy import evaluate_accuracy
+    from unidev.parallel.exchange.data_parallel import DataParallel
+    from unidev.parallel.exchange.group import Group, group
+    from unidev.parallel.running.run import run
     from unidev.tensors.checks import check_same_device, device_of, same_device, shares_memory
     from unidev.tensors.converting import convert
     from unidev.tensors.creating import (
@@ -134,6 +133,7 @@ if TYPE_CHECKING:
     from unidev.tensors.generator import seed
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
     from unidev.tensors.opening import register_container
+    from unidev.tensors.peak_memory import track_memory
     from unidev.tensors.pinning import pin
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
@@ -145,20 +145,20 @@ _LATER = {
         "Functions Installation Launcher LauncherSpec Layers Memory ModelProbe Models PeakCounter "
         "PlannedTransfer Probe Simulator Stored Tracer Wheel hookimpl part unsupported"
     ),
-    "data.prefetching": "prefetch",
-    "devices.peak_memory": "track_memory",
-    "distributed.exchange.accuracy": "evaluate_accuracy",
-    "distributed.exchange.data_parallel": "DataParallel",
-    "distributed.exchange.group": "Group group",
-    "distributed.running.run": "run",
+    "parallel.batches.prefetching": "prefetch",
+    "tensors.peak_memory": "track_memory",
+    "parallel.exchange.accuracy": "evaluate_accuracy",
+    "parallel.exchange.data_parallel": "DataParallel",
+    "parallel.exchange.group": "Group group",
+    "parallel.running.run": "run",
     "models.checkpoints.verbs": "load_parameters save_parameters",
     "models.estimating": "estimate_memory",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
-    "parallel.batches": "gather split_batch",
-    "parallel.reducing": "all_reduce",
-    "parallel.replicating": "broadcast replicate",
-    "parallel.spreading": "spread",
+    "parallel.devices.batches": "gather split_batch",
+    "parallel.devices.reducing": "all_reduce",
+    "parallel.devices.replicating": "broadcast replicate",
+    "parallel.devices.spreading": "spread",
     "tensors.checks": "check_same_device device_of same_device shares_memory",
     "tensors.converting": "convert",
     "tensors.creating": (
@@ -225,6 +225,6 @@ def __dir__() -> list[str]:
 if environ.get("UNIDEV_SIMULATE_AS"):  # else nothing more than this lookup
     from importlib import import_module
 
-    import_module("unidev.registry.import_hook").activate_name()
+    import_module("unidev.backends.import_hook").activate_name()
     del import_module
 del environ

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from unidev.support.extras import lack
+from unidev.system.extras import lack
 
 
 def main() -> None:

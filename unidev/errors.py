@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.device import Device
     from unidev.contract.tracer import PlannedTransfer
-    from unidev.hardware.facts import MemoryHolder
+    from unidev.system.facts import MemoryHolder
     from unidev.tracing.call_site import Line
 
 

@@ -1,16 +1,13 @@
-"""unidev's plugin for pytest: ``devices``, ``guard``, and ``suite``, the conformance suite's.
+"""unidev's plugin for pytest: ``devices`` and ``guard``.
 
 pytest loads it in every run of an environment that has unidev, also where no test uses unidev. So
 it stands beside the package ``unidev``, not in it, imports only pytest, and imports unidev when a
 test, a fixture or an option needs it.
 """
 
-# The suite first, since `devices` imports it: pytest before 9 warns of a plugin that is imported
-# already.
 # `terminal` before all: it keeps the stderr that pytest starts with.
 pytest_plugins = (
     "unidev_pytest.terminal",
-    "unidev_pytest.suite",
     "unidev_pytest.devices",
     "unidev_pytest.guard",
 )

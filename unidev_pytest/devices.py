@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unidev_pytest.suite import is_for_suite
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -39,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--unidev-backend", metavar="NAME,…",
         help="run tests that use the fixture unidev_backend on these backends (default: each whose "
-        "framework is installed); with --pyargs unidev.conformance, the backend to judge",
+        "framework is installed); with --pyargs unidev_conformance, the backend to judge",
     )  # fmt: skip
     group.addoption(
         "--unidev-simulate", metavar="N", type=_count,
@@ -85,7 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     _check_number(config)
     given = config.getoption("unidev_backend")
-    if given is None or is_for_suite(config):
+    suite = config.pluginmanager.get_plugin("unidev_conformance")  # which judges one backend
+    if given is None or (suite is not None and suite.is_for_suite(config)):
         return
     from unidev import UnidevError
 
@@ -210,8 +209,8 @@ def _name(config: pytest.Config) -> tuple[str | None, str]:
 def _prepare_for_name(source: str) -> None:
     """Have frameworks look for the name, which they do only while they are imported."""
     try:
-        from unidev.registry.import_hook import activate_name, check_possible
-        from unidev.registry.simulation import simulated_gpus
+        from unidev.backends.import_hook import activate_name, check_possible
+        from unidev.backends.simulation import simulated_gpus
 
         gpus = simulated_gpus()
         if gpus is not None:
@@ -233,7 +232,7 @@ def _count(text: str) -> int:
 
 def _check_nothing_is_loaded(count: int, source: str) -> None:
     """A backend that is loaded already keeps the number that it was loaded with."""
-    loading = sys.modules.get("unidev.registry.loading")
+    loading = sys.modules.get("unidev.backends.loading")
     loaded: dict[str, Backend] = {} if loading is None else loading.loaded_backends
     for name, backend in loaded.items():
         if backend.simulated_count != count:
@@ -292,8 +291,8 @@ def _names_in(given: str) -> list[str]:
 
 def _check_names(names: list[str]) -> None:
     from unidev import BackendNotFoundError, list_backends
-    from unidev.registry.discovery import backend_spec
-    from unidev.registry.loading import check_installed
+    from unidev.backends.discovery import backend_spec
+    from unidev.backends.loading import check_installed
 
     if not names:
         raise BackendNotFoundError(f"name at least one backend of: {', '.join(list_backends())}.")
@@ -303,8 +302,8 @@ def _check_names(names: list[str]) -> None:
 
 def _installed() -> list[str]:
     """The backends whose framework is installed; imports none of them."""
-    from unidev.registry.discovery import backend_specs
-    from unidev.registry.loading import is_installed
+    from unidev.backends.discovery import backend_specs
+    from unidev.backends.loading import is_installed
 
     return sorted(name for name, spec in backend_specs().items() if is_installed(spec.framework))
 

@@ -25,9 +25,9 @@ TYPES = {
 
 GIVEN = {
     "unidev.Group", "unidev.bench.report.DeviceReport", "unidev.bench.report.Trial",
-    "unidev.calls.driver_memory.DriverMemory", "unidev.data.prefetching.Prefetched",
-    "unidev.data.sharding.Shard",
-    "unidev.devices.peak_memory.PeakMemory", "unidev.tracing.trace.Kind",
+    "unidev.backends.driver_memory.DriverMemory", "unidev.parallel.batches.prefetching.Prefetched",
+    "unidev.parallel.batches.sharding.Shard",
+    "unidev.tensors.peak_memory.PeakMemory", "unidev.tracing.trace.Kind",
     "unidev.tracing.trace.LineTotal", "unidev.tracing.trace.Trace",
 }  # fmt: skip
 """Classes whose objects unidev makes, and users do not."""

@@ -12,7 +12,7 @@ import unidev
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
 from unidev.cli.bench import command
-from unidev.devices.peak_memory import PeakMemory
+from unidev.tensors.peak_memory import PeakMemory
 
 DOCS = Path(__file__).parents[2] / "docs"
 

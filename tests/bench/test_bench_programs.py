@@ -6,13 +6,13 @@ import pytest
 from bench_samples import CPU, GPU, bench, timed
 from click.testing import CliRunner
 
+from unidev.backends.loading import load_backend
 from unidev.bench import running
 from unidev.bench.findings import findings
 from unidev.bench.measuring import Effort
 from unidev.bench.results import IMAGES, JACOBIAN, ODE, PROGRAMS, Result
 from unidev.bench.running import run
 from unidev.cli import cli
-from unidev.registry.loading import load_backend
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from unidev.bench.findings import crossovers, findings
 from unidev.bench.plots import draw, figure_of, plots, to_png, to_svg
 from unidev.bench.results import PRODUCT, TEXTBOOK, Bench, GpuRecord, Result
 from unidev.bench.table import rows, to_text
-from unidev.hardware.gpu_state import GpuState, read_states
+from unidev.system.gpu_state import GpuState, read_states
 
 
 def test_the_heading_has_the_cores_and_their_clock() -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 import unidev
+from unidev.backends.loading import load_backend
 from unidev.bench import running, tasks, textbook
 from unidev.bench.measuring import Effort
 from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK, Result
 from unidev.bench.running import all_tasks, run
 from unidev.bench.tasks import Host, numbers
 from unidev.contract.device import Device
-from unidev.registry.loading import load_backend
 
 
 @pytest.fixture

@@ -6,5 +6,5 @@ import re
 
 
 def without_progress(stderr: str) -> list[str]:
-    """The lines of ``stderr``, but for those of ``unidev.support.progress``."""
+    """The lines of ``stderr``, but for those of ``unidev.system.progress``."""
     return [line for line in stderr.splitlines() if not re.fullmatch(r"unidev: .+: \d+ s", line)]

@@ -19,8 +19,8 @@ from click.testing import CliRunner, Result
 from unidev.bench import files
 from unidev.cli import bench as cli_bench
 from unidev.cli.bench import command
-from unidev.support import extras
-from unidev.support.atomic_file import write_whole
+from unidev.system import extras
+from unidev.system.atomic_file import write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -34,7 +34,7 @@ from unidev.doctor import examination
 from unidev.doctor.diagnosis import RANKING, diagnose
 from unidev.doctor.document import to_document
 from unidev.doctor.facts import Case
-from unidev.support.child_processes import noticing_interruption
+from unidev.system.child_processes import noticing_interruption
 
 SCHEMA = json.loads(
     (Path(__file__).parents[2] / "docs/doctor.schema.json").read_text(encoding="utf-8")
@@ -46,7 +46,7 @@ import unidev
 def load():
     {load}
     from unidev.contract.installation import Build, Installation, Wheel
-    from unidev.numpy_backend.backend import NumpyBackend
+    from unidev.backends.numpy_backend.backend import NumpyBackend
 
     class Installed(Installation):
         def build(self):

@@ -46,7 +46,7 @@ import unidev
 
 def load():
     {load}
-    from unidev.numpy_backend.backend import NumpyBackend
+    from unidev.backends.numpy_backend.backend import NumpyBackend
 
     class Strange(NumpyBackend):
         memory = unidev.unsupported("nobody | counts", "https://example.org/why")

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unidev.cli.output import console, say
-from unidev.support.wording import plain
+from unidev.system.wording import plain
 
 
 @pytest.mark.parametrize(

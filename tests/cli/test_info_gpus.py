@@ -19,7 +19,7 @@ from rich.console import Console
 
 from unidev.cli import gpus
 from unidev.cli.info_table import print_info
-from unidev.hardware import gpu_memory
+from unidev.system import gpu_memory
 
 HELPERS = Path(__file__).parents[1] / "helpers"
 SHARED = FakeNvml(broken={0: ("memory", 3)}, capability=(12, 1))

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import unidev
+from unidev.backends.loading import load_backend
 from unidev.contract.backend import Backend, Unsupported
 from unidev.contract.backend_spec import BackendSpec, Simulator
 from unidev.contract.optional import names_an_object
 from unidev.contract.probe import Probe
-from unidev.registry.loading import load_backend
 
 
 def test_the_contract_asks_for_a_dozen_methods_and_no_more() -> None:
@@ -52,9 +52,9 @@ def test_a_part_is_imported_and_made_when_it_is_first_asked_for_and_once(run_pyt
         """
         import sys, unidev
         backend = unidev.active_backend()
-        print("unidev.numpy_backend.nn.layers" in sys.modules, end=" ")
+        print("unidev.backends.numpy_backend.nn.layers" in sys.modules, end=" ")
         print(backend.layers is backend.layers, backend.layers.backend is backend, end=" ")
-        print("unidev.numpy_backend.nn.layers" in sys.modules)
+        print("unidev.backends.numpy_backend.nn.layers" in sys.modules)
         """,
         UNIDEV_BACKEND="numpy",
     )
@@ -64,12 +64,12 @@ def test_a_part_is_imported_and_made_when_it_is_first_asked_for_and_once(run_pyt
 def test_a_part_that_is_not_where_its_backend_says_is_an_error_that_names_it() -> None:
     class Lost(load_backend("numpy").__class__):  # type: ignore[misc]
         models = unidev.part("no_such_package.models:Models")
-        tracer = unidev.part("unidev.numpy_backend.tracer:NoTracer")
+        tracer = unidev.part("unidev.backends.numpy_backend.tracer:NoTracer")
 
     lost = Lost(load_backend("numpy").spec, 0)
     for part, wrong in (
         ("models", "there is no module no_such_package"),
-        ("tracer", "the module unidev.numpy_backend.tracer has no NoTracer"),
+        ("tracer", "the module unidev.backends.numpy_backend.tracer has no NoTracer"),
     ):
         with pytest.raises(unidev.PluginError) as caught:
             getattr(lost, part)

@@ -11,9 +11,9 @@ import pytest
 
 import unidev
 from unidev import Device
+from unidev.backends.loading import load_backend
+from unidev.backends.scopes import stack
 from unidev.contract.backend import Backend
-from unidev.registry.loading import load_backend
-from unidev.registry.scopes import stack
 
 
 def name_and_identity(device: Device) -> tuple[str, bool]:

@@ -32,7 +32,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 def test_what_is_imported_is_what_the_wheel_installed(installed: Installed, tmp_path: Path) -> None:
-    program = "import unidev.conformance.checks as checks; print(checks.__file__)"
+    program = "import unidev_conformance.checks as checks; print(checks.__file__)"
     done = installed.run("-c", program, cwd=tmp_path)
     assert Path(done.stdout.strip()).is_relative_to(installed.site)
 
@@ -75,7 +75,7 @@ def test_plain_pytest_finds_the_suite_in_an_empty_folder(
     installed: Installed, tmp_path: Path
 ) -> None:
     installed.run(
-        "-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "unidev.conformance",
+        "-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "unidev_conformance",
         "--unidev-backend", "numpy", "--unidev-simulate", "1",
         "--unidev-only", "copy.zero_d,devices.unique",
         cwd=tmp_path,

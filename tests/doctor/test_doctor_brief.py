@@ -10,7 +10,7 @@ from doctor_cases import EMPTY, FOR_THE_CPU, UNDRIVEN, WORKING
 import unidev
 from unidev.contract.installation import Installation
 from unidev.doctor import brief
-from unidev.hardware.facts import NO_ANSWER, Driver
+from unidev.system.facts import NO_ANSWER, Driver
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_the_machine_is_looked_at_once_and_no_process_is_started(run_python) -> 
             raise AssertionError("a process")
         subprocess.Popen = os.fork = os.posix_spawn = refused
         import unidev
-        from unidev.hardware import machine
+        from unidev.system import machine
         times = []
         read = machine._pci_count
         machine._pci_count = lambda root: times.append(1) or read(root)

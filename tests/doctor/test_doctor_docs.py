@@ -26,8 +26,8 @@ from unidev.contract.installation import Wheel
 from unidev.doctor.brief import in_short
 from unidev.doctor.diagnosis import RANKING, diagnose
 from unidev.doctor.text import print_diagnosis
-from unidev.hardware.facts import NO_LIBRARY, Driver
-from unidev.hardware.machine import VARIABLES
+from unidev.system.facts import NO_LIBRARY, Driver
+from unidev.system.machine import VARIABLES
 
 if TYPE_CHECKING:
     from unidev.doctor.facts import Case

@@ -33,7 +33,7 @@ from unidev.contract.installation import Build, Conflict
 from unidev.doctor.diagnosis import RANKING, diagnose, is_healthy
 from unidev.doctor.facts import Case
 from unidev.doctor.framework_causes import has_code
-from unidev.hardware.facts import GpuProcess
+from unidev.system.facts import GpuProcess
 
 OLD_DRIVER = {"version": "470.256.02", "cuda_version": "11.4"}
 

@@ -26,7 +26,7 @@ from doctor_cases import (
 )
 
 from unidev.doctor.diagnosis import diagnose, is_healthy
-from unidev.hardware.facts import (
+from unidev.system.facts import (
     FAILS,
     LOST,
     MISMATCH,
@@ -268,7 +268,7 @@ def test_a_process_that_may_use_no_gpu_is_not_healthy() -> None:
 
 def test_apples_gpu_needs_no_driver_of_its_own() -> None:
     from unidev.contract.installation import Build
-    from unidev.hardware.facts import Gpu
+    from unidev.system.facts import Gpu
 
     apple = Machine("Darwin", drivers=(Driver("mps", "works", gpus=(Gpu("mps", 0, "Apple GPU"),)),))
     able = case(apple, torch(1, Build(accelerator="mps")))

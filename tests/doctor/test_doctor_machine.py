@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from fake_nvml import FakeNvml
 
-from unidev.hardware import machine as machine_module
-from unidev.hardware.facts import (
+from unidev.system import machine as machine_module
+from unidev.system.facts import (
     FAILS,
     LOST,
     MISMATCH,
@@ -21,8 +21,8 @@ from unidev.hardware.facts import (
     GpuProcess,
     UnreadableGpu,
 )
-from unidev.hardware.machine import read_machine
-from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
+from unidev.system.machine import read_machine
+from unidev.system.nvml import ask_in_time, ask_nvml, import_nvml
 
 if TYPE_CHECKING:
     from pathlib import Path

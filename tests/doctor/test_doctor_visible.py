@@ -26,9 +26,9 @@ from doctor_cases import (
 )
 
 from unidev.doctor.diagnosis import diagnose, is_healthy
-from unidev.hardware.facts import Driver, Gpu, Process
-from unidev.hardware.visible import EMPTY as HIDES_ALL
-from unidev.hardware.visible import OUT_OF_RANGE, REPEATED, SUBSET, UNKNOWN, hidden
+from unidev.system.facts import Driver, Gpu, Process
+from unidev.system.visible import EMPTY as HIDES_ALL
+from unidev.system.visible import OUT_OF_RANGE, REPEATED, SUBSET, UNKNOWN, hidden
 
 TWO = (gpu(0), gpu(1))
 

@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 import unidev
-from unidev.registry.discovery import backend_specs
+from unidev.backends.discovery import backend_specs
 
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 

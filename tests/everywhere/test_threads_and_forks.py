@@ -8,14 +8,14 @@ from importlib.util import find_spec
 
 import pytest
 
-from unidev.registry.discovery import backend_specs
+from unidev.backends.discovery import backend_specs
 
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 PROGRAM = textwrap.dedent(
     """
     import faulthandler, os, signal, sys, threading, time, unidev
     from unidev import nn
-    from unidev.registry.loading import being_loaded
+    from unidev.backends.loading import being_loaded
 
     faulthandler.enable()
     name = sys.argv[1]

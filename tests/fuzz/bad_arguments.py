@@ -118,7 +118,7 @@ class Arguments:
 
 
 def _loss(x: Any, *_: Any) -> Any:
-    from unidev.registry.loading import backend_of_type
+    from unidev.backends.loading import backend_of_type
 
     try:
         if (backend := backend_of_type(type(x))) is not None:
@@ -231,8 +231,8 @@ def drawn(number: int, seed: int, arguments: Arguments) -> tuple[str, Callable[[
 
 
 def _brief(value: object) -> str:
-    from unidev.registry.loading import backend_of_type
-    from unidev.support.wording import kind_of, shown
+    from unidev.backends.loading import backend_of_type
+    from unidev.system.wording import kind_of, shown
 
     with contextlib.suppress(Exception):
         if (backend := backend_of_type(type(value))) is not None:

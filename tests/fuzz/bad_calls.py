@@ -79,7 +79,7 @@ def _told(error: BaseException) -> str:
 def make_calls(backend_name: str, seed: int, numbers: range, say: Callable[[str], None]) -> None:
     """Make these calls in this process, and say what happens: a line before and one after each."""
     import unidev
-    from unidev.registry.loading import load_backend
+    from unidev.backends.loading import load_backend
 
     with tempfile.TemporaryDirectory() as folder:
         arguments = Arguments(load_backend(backend_name), Path(folder))

@@ -125,7 +125,7 @@ def main() -> int:
     parser.add_argument("--simulate", type=int, default=2)
     given = parser.parse_args()
     os.environ.update(UNIDEV_BACKEND=given.backend, UNIDEV_SIMULATE=str(given.simulate))
-    from unidev.registry.loading import load_backend
+    from unidev.backends.loading import load_backend
 
     backend, count = load_backend(given.backend), 0
     for number in range(given.copies):

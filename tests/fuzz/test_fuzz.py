@@ -8,7 +8,7 @@ import interruptions
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 pytestmark = pytest.mark.slow
 

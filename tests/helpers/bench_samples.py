@@ -21,7 +21,7 @@ from unidev.bench.results import (
     Result,
 )
 from unidev.bench.spread import Summary
-from unidev.hardware.gpu_state import GpuState
+from unidev.system.gpu_state import GpuState
 
 SIZES = (8, 64, 512, 4096)
 CPU = DeviceRecord(device="cpu:0", name="a CPU", is_simulated=False)

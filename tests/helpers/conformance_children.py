@@ -13,8 +13,8 @@ from unittest import mock
 
 import pytest
 
-from unidev.conformance.events import End, EventReader, Session, Start
-from unidev.conformance.running.child import Order, command, environment
+from unidev_conformance.events import End, EventReader, Session, Start
+from unidev_conformance.running.child import Order, command, environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

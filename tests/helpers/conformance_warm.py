@@ -13,10 +13,10 @@ import mutants  # noqa: F401  for what importing them does, as the next two
 import pytest
 import safetensors.numpy  # noqa: F401
 
-import unidev.conformance.running.session  # noqa: F401
-from unidev.conformance.running.catalog import every_check
+import unidev_conformance.running.session  # noqa: F401
+from unidev.backends import discovery, loading
 from unidev.contract import device
-from unidev.registry import discovery, loading
+from unidev_conformance.running.catalog import every_check
 
 every_check()
 with tempfile.TemporaryDirectory() as empty, contextlib.redirect_stdout(io.StringIO()):

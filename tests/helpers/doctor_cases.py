@@ -8,7 +8,7 @@ from typing import Any
 from unidev.contract.installation import Build, Wheel
 from unidev.doctor.diagnosis import diagnose
 from unidev.doctor.facts import Case, Finding, Framework
-from unidev.hardware.facts import (
+from unidev.system.facts import (
     NO_LIBRARY,
     NOT_LOADED,
     DeviceFile,

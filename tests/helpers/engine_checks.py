@@ -15,11 +15,11 @@ import psutil
 from two_hosts import two_hosts
 
 import unidev
+from unidev.backends.discovery import backend_specs
+from unidev.backends.loading import load_backend
 from unidev.contract import Arrangement, Rendezvous
 from unidev.contract.optional import Unsupported, import_named
-from unidev.registry.discovery import backend_specs
-from unidev.registry.loading import load_backend
-from unidev.worker_host.ports import LOOPBACK, free_ports
+from unidev.system.host.ports import LOOPBACK, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -20,8 +20,8 @@ import numpy as np
 import psutil
 
 import unidev
-from unidev.distributed.exchange.engines import start_all_reduce
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
+from unidev.parallel.exchange.engines import start_all_reduce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

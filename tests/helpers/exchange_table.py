@@ -7,7 +7,7 @@ from pathlib import Path
 
 from exchange_counts import BYTES, ENGINE, OWN, Cost, most
 
-from unidev.worker_host.shared_memory import slot_bytes
+from unidev.system.host.shared_memory import slot_bytes
 
 _PAGE = Path(__file__).parents[2] / "docs/many-machines.md"
 _HEADS = {

@@ -7,8 +7,8 @@ from importlib.util import find_spec
 
 from warm_programs import IMPORTED_LATER
 
-from unidev.registry.discovery import backend_specs
-from unidev.registry.loading import load_class
+from unidev.backends.discovery import backend_specs
+from unidev.backends.loading import load_class
 
 for name, spec in backend_specs().items():
     if name not in IMPORTED_LATER and find_spec(spec.framework) is not None:

@@ -86,10 +86,10 @@ def _is_framework(name: str) -> bool:
 def _forget() -> None:
     """What unidev has found and loaded, if it is imported; each of the two states has its own."""
     global _loaded  # noqa: PLW0603  a process has one state
-    if "unidev.registry.discovery" not in sys.modules:
+    if "unidev.backends.discovery" not in sys.modules:
         return
+    from unidev.backends import discovery, loading
     from unidev.contract import device
-    from unidev.registry import discovery, loading
 
     discovery._found = None
     tables: tuple[dict[Any, Any], ...] = (

@@ -23,8 +23,8 @@ from mutants import MUTANTS, SOUND
 from mutants.mutant import restore
 from mutants_in_workers import Results, is_of_workers, put_results, results_of
 
-from unidev.conformance.running.child import Order
-from unidev.registry import loading
+from unidev.backends import loading
+from unidev_conformance.running.child import Order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

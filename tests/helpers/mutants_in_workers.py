@@ -11,8 +11,8 @@ from mutants import MUTANTS
 from mutants.mutant import replace_value, restore
 
 import unidev
-from unidev.conformance.checks.multi import test_workers
-from unidev.conformance.kit.processes import in_workers
+from unidev_conformance.checks.multi import test_workers
+from unidev_conformance.kit.processes import in_workers
 
 Results = dict[str, tuple[bool, Any]]
 """What ``in_workers.several`` returns."""

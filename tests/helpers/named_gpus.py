@@ -33,7 +33,7 @@ class FakeSimulator(unidev.Simulator):
 
 def load():
     import fakeframework
-    from unidev.numpy_backend.backend import NumpyBackend
+    from unidev.backends.numpy_backend.backend import NumpyBackend
 
     class Fake(NumpyBackend):
         tensor_types = ()

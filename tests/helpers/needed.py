@@ -37,10 +37,10 @@ NEEDED_BY = {
     "tests/conformance": (*_CLI, "hypothesis"),
     "tests/distributed": ("psutil",),
     "tests/distributions": ("build", "hatchling", "hatch_fancy_pypi_readme"),
-    "tests/devices/test_peak_memory.py": ("psutil",),
+    "tests/tensors/test_peak_memory.py": ("psutil",),
     "tests/doctor": (*_CLI, "pynvml"),
     "tests/everywhere": (*_CLI, "matplotlib", "sklearn"),
-    "tests/support/test_progress.py": ("rich",),
+    "tests/system/test_progress.py": ("rich",),
     "tests/tracing/test_late_changes.py": _CLI,
 }
 """What the tests in a folder, or a file, need beside what they import: their children do."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from conformance_children import ChildResult, result_in
 from mutants import MUTANTS, SOUND
 
-from unidev.conformance.running.child import environment
-from unidev.support.child_processes import ask_for_traceback
+from unidev.system.child_processes import ask_for_traceback
+from unidev_conformance.running.child import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

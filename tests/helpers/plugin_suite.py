@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from conformance_children import arguments, result_in
 from warm_programs import SUITE, run_fresh, run_program
 
-from unidev.conformance.running.child import Order, environment
+from unidev_conformance.running.child import Order, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def check_conforms(
     ``simulate_as`` the framework is imported anew, since only then it looks for that name.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
-    words = ["-m", "pytest", "--pyargs", "unidev.conformance", "-p", "no:cacheprovider"]
+    words = ["-m", "pytest", "--pyargs", "unidev_conformance", "-p", "no:cacheprovider"]
     words += ["--unidev-backend", backend, "--unidev-simulate", str(simulated)]
     words += ["--unidev-profile", profile, "--unidev-exclude", ",".join(exclude)]
     if simulate_as is not None:

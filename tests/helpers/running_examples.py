@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import warm_programs
 from warm_programs import run_fresh, run_program
 
-from unidev.registry.discovery import backend_specs
+from unidev.backends.discovery import backend_specs
 
 if TYPE_CHECKING:
     import subprocess

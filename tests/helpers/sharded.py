@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.data.sharding import Shard, opened
+from unidev.parallel.batches.sharding import Shard, opened
 
 
 def shards(data: Any, size: int, **options: Any) -> list[Shard]:

@@ -114,8 +114,8 @@ _warm = functools.cache(Warm)
 
 def import_all(backend: str, *also: str) -> None:
     """Import the framework and these modules, as far as they are here."""
-    from unidev.registry.discovery import backend_specs
-    from unidev.registry.loading import load_class
+    from unidev.backends.discovery import backend_specs
+    from unidev.backends.loading import load_class
 
     spec = backend_specs().get(backend)
     if spec is not None and backend not in IMPORTED_LATER:

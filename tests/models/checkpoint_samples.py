@@ -9,7 +9,7 @@ import pytest
 import safetensors
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from conformance_children import children
 from endless_saver import LAYERS, ROUND, WIDTH
 
 import unidev
-from unidev.support.atomic_file import SUFFIX
+from unidev.system.atomic_file import SUFFIX
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -12,8 +12,8 @@ import pytest
 from checkpoint_samples import sample, values
 
 import unidev
-from unidev.registry.loading import load_backend
-from unidev.support.wording import bytes_text
+from unidev.backends.loading import load_backend
+from unidev.system.wording import bytes_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -103,7 +103,7 @@ def test_what_is_quick_says_nothing_and_what_takes_long_says_what_it_does(
         time.sleep(0.05)
         return np.asarray(x)
 
-    monkeypatch.setattr("unidev.support.progress.BEAT_S", 0.01)
+    monkeypatch.setattr("unidev.system.progress.BEAT_S", 0.01)
     monkeypatch.setattr(models, "read", slow)
     unidev.save_parameters(sample(1), file)
     unidev.load_parameters(sample(2), file)

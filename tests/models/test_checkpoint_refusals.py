@@ -13,7 +13,7 @@ import xxhash
 from checkpoint_samples import metadata_of, problems_of, sample
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ import safetensors.numpy
 from checkpoint_samples import metadata_of, problems_of
 
 import unidev
+from unidev.backends.loading import load_backend
 from unidev.contract.models import Stored
-from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from pathlib import Path

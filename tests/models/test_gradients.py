@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import unidev
+from unidev.backends.loading import load_backend
+from unidev.backends.numpy_backend.backend import NumpyBackend
 from unidev.contract.autograd import Autograd
-from unidev.numpy_backend.backend import NumpyBackend
-from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,7 +14,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
-from unidev.support.interrupts import held_interrupts
+from unidev.backends.loading import load_backend
+from unidev.system.interrupts import held_interrupts
 
 if TYPE_CHECKING:
     from types import FrameType

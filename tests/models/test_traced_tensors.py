@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import unidev
+from unidev.backends.numpy_backend.backend import NumpyBackend
 from unidev.contract.autograd import Autograd
-from unidev.numpy_backend.backend import NumpyBackend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

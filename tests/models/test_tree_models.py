@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import unidev
+from unidev.backends.loading import load_backend
 from unidev.contract import TreeModels
 from unidev.models.checkpoints.matching import bfloat16_of_bits
-from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from mutants.mutant import in_place_of, mutant, torch_mutant
 from unidev.contract.models import Stored
 from unidev.models.checkpoints import matching as checkpoint_fit
 from unidev.models.checkpoints import verbs as checkpoints
-from unidev.support import atomic_file
+from unidev.system import atomic_file
 
 
 @torch_mutant(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import around, replace, torch_mutant
+from unidev.backends.numpy_backend.interop import NumpyInterop
 from unidev.errors import BackendMismatchError, UnsupportedDtypeError
-from unidev.numpy_backend.interop import NumpyInterop
 from unidev.tensors.containers import Opened
 
 

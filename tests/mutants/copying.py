@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import around, mutant, replace
-from unidev.numpy_backend.probe import NumpyProbe
-from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.backends.numpy_backend.probe import NumpyProbe
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 
 _LARGE_BYTES = 4096
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import in_place_of, mutant, replace, replace_value
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.errors import NotATensorError
-from unidev.numpy_backend.simulated_array import SimulatedArray
 from unidev.tensors import generator, python_data
 from unidev.tensors.transfer import as_in_device, copy_to
 

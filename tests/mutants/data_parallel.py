@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from mutants.mutant import in_place_of, replace, torch_mutant
-from unidev.parallel import packing, replicated_model, replicating
-from unidev.parallel.twins import Twins
+from unidev.parallel.devices import packing, replicated_model, replicating
+from unidev.parallel.devices.twins import Twins
 
 
 def parallel_mutant(*caught_by: str, **options: Any) -> Any:
@@ -56,24 +56,32 @@ def statistics_of_a_failed_step_stay(backend):
         yield
 
 
-@parallel_mutant("statistics", around="unidev.parallel.running_statistics:Statistics.average")
+@parallel_mutant(
+    "statistics", around="unidev.parallel.devices.running_statistics:Statistics.average"
+)
 def statistics_of_the_first_replica_only(sound, self, *_):
     """``torch.nn.DataParallel``: what the other replicas have seen is lost."""
 
 
-@parallel_mutant("statistics", around="unidev.parallel.running_statistics:Statistics.average")
+@parallel_mutant(
+    "statistics", around="unidev.parallel.devices.running_statistics:Statistics.average"
+)
 def mean_by_devices(sound, self, rows, *others):
     """Each device counts the same, however many rows it had."""
     sound(self, [1] * len(rows), *others)
 
 
-@parallel_mutant("steps", around="unidev.parallel.replicated_model:ReplicatedModel._reduced")
+@parallel_mutant(
+    "steps", around="unidev.parallel.devices.replicated_model:ReplicatedModel._reduced"
+)
 def gradients_of_the_first_share_only(sound, self, results, counts):
     """The loss and gradients are those of the first device, not of all."""
     return results[0]
 
 
-@parallel_mutant("steps", around="unidev.parallel.replicated_model:ReplicatedModel._reduced")
+@parallel_mutant(
+    "steps", around="unidev.parallel.devices.replicated_model:ReplicatedModel._reduced"
+)
 def gradients_stay_on_the_last_device(sound, self, results, counts):
     """They are reduced where the last share was, and not where the optimizer looks."""
     loss, gradients = sound(self, results, counts)
@@ -97,7 +105,9 @@ def every_device_is_used(backend):
         return sound((x.repeat(3, 1)[: max(3, len(x))],), devices, **options)
 
 
-@parallel_mutant("outputs", around="unidev.parallel.replicated_model:ReplicatedModel._gathered")
+@parallel_mutant(
+    "outputs", around="unidev.parallel.devices.replicated_model:ReplicatedModel._gathered"
+)
 def outputs_stay_apart(sound, self, results, counts):
     """A call gives the first device's outputs."""
     return results[0]
@@ -181,7 +191,7 @@ def ties_come_apart_in_copies(sound, self, model):
     return made
 
 
-@parallel_mutant("errors", around="unidev.parallel.replicated_model:ReplicatedModel._alone")
+@parallel_mutant("errors", around="unidev.parallel.devices.replicated_model:ReplicatedModel._alone")
 def a_handle_inside_itself(sound, self):
     """Nothing notices that a handle is called while it is at work."""
     from contextlib import nullcontext
@@ -197,7 +207,7 @@ def inputs_do_not_follow(sound, self, layer, function):
 
 
 @torch_mutant(
-    "spreading.errors", profile="multi", everywhere="unidev.parallel.spreading:_check_apart"
+    "spreading.errors", profile="multi", everywhere="unidev.parallel.devices.spreading:_check_apart"
 )
 def layers_that_share_are_torn(sound, stages):
     """A shared parameter goes with the last layer that has it."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import mutant, replace, replace_value
+from unidev.backends.numpy_backend.probe import NumpyProbe
 from unidev.errors import DeletedTensorError
-from unidev.numpy_backend.probe import NumpyProbe
-from unidev.parallel import arguments
+from unidev.parallel.devices import arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import Any
 
 from mutants.mutant import in_place_of, mutant, replace_value
 from unidev.contract.device import Device
-from unidev.devices import finding as devices
-from unidev.devices.finding import gpu, resolve_device
+from unidev.tensors import devices
+from unidev.tensors.devices import gpu, resolve_device
 
 
 @mutant("devices.not_empty", simulated_count=0)
@@ -148,7 +148,7 @@ def listed_device_forgets(make, self, array, dtype, device):
     return made
 
 
-@mutant("devices.try_gpu_in_and_out_of_range", everywhere="unidev.devices.finding:try_gpu")
+@mutant("devices.try_gpu_in_and_out_of_range", everywhere="unidev.tensors.devices:try_gpu")
 def try_gpu_clamps(try_gpu, index=0):
     """``try_gpu(10)`` is the last GPU there is, where it promised the CPU."""
     from unidev import num_gpus
@@ -156,13 +156,13 @@ def try_gpu_clamps(try_gpu, index=0):
     return try_gpu(min(index, max(num_gpus() - 1, 0)))
 
 
-@mutant("devices.try_gpu_in_and_out_of_range", everywhere="unidev.devices.finding:try_gpu")
+@mutant("devices.try_gpu_in_and_out_of_range", everywhere="unidev.tensors.devices:try_gpu")
 def try_gpu_raises(sound, index=0):
     """``try_gpu(10)`` is an error: a program that tries ends on a machine with fewer."""
     return gpu(index)
 
 
-@mutant("devices.free_memory_chooses", everywhere="unidev.devices.finding:try_gpu")
+@mutant("devices.free_memory_chooses", everywhere="unidev.tensors.devices:try_gpu")
 def free_memory_is_not_looked_at(try_gpu, index=0, *, free=None, most_free=False):
     """The first GPU, however full it is: ``torch.device("cuda")``, the usual "first free" GPU."""
     if free is not None:
@@ -170,7 +170,7 @@ def free_memory_is_not_looked_at(try_gpu, index=0, *, free=None, most_free=False
     return try_gpu(index)
 
 
-@mutant("devices.free_memory_chooses", everywhere="unidev.devices.finding:try_gpu")
+@mutant("devices.free_memory_chooses", everywhere="unidev.tensors.devices:try_gpu")
 def an_index_beside_free_is_passed_over(try_gpu, index=0, *, free=None, most_free=False):
     """``try_gpu(1, free=…)`` is the first GPU with enough memory: the index is a hint."""
     if free is None:
@@ -181,7 +181,7 @@ def an_index_beside_free_is_passed_over(try_gpu, index=0, *, free=None, most_fre
 @mutant(
     "devices.try_all_gpus_without_any_gives_cpu",
     simulated_count=0,
-    everywhere="unidev.devices.finding:try_all_gpus",
+    everywhere="unidev.tensors.devices:try_all_gpus",
 )
 def try_all_gpus_gives_nothing(sound):
     """``[]`` without a GPU: what the textbook's published package returns."""

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import around, mutant, replace_value
+from unidev.backends.numpy_backend.backend import NumpyBackend
+from unidev.backends.numpy_backend.probe import NumpyProbe
 from unidev.contract.backend import Extent
-from unidev.numpy_backend.backend import NumpyBackend
-from unidev.numpy_backend.probe import NumpyProbe
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import mutant, replace, replace_value
+from unidev.backends.numpy_backend.probe import NumpyProbe
 from unidev.errors import UnsupportedOperation
-from unidev.numpy_backend.probe import NumpyProbe
 
 _CHECK = "errors.tensors_elsewhere"
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unidev.backends.numpy_backend import NumpySimulator
 from unidev.contract.backend import Backend
 from unidev.contract.backend_spec import BackendSpec
 from unidev.contract.hookspecs import hookimpl
 from unidev.contract.probe import Probe
-from unidev.numpy_backend import NumpySimulator
 
 if TYPE_CHECKING:
     from collections.abc import Callable

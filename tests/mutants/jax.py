@@ -28,6 +28,7 @@ def _copied_by(backend: Any, copied: Any) -> None:
 def aligned_memory_of_numpy_is_kept(backend):
     """``may_alias=False`` is believed: JAX keeps the memory of an array aligned to 64 bytes."""
     import jax
+
     import unidev_jax.backend
     from unidev_jax.copying import wide
 
@@ -42,6 +43,7 @@ def aligned_memory_of_numpy_is_kept(backend):
 def a_copy_is_a_new_name_for_the_buffer(backend):
     """``jax.device_put`` without ``may_alias=False``: a new array on the same memory."""
     import jax
+
     from unidev_jax.copying import wide
 
     def copied(x, native):
@@ -70,6 +72,7 @@ def sixty_four_bits_are_lost_in_copies(backend):
 def copies_are_uncommitted(backend):
     """``jnp.array`` of the values: committed to no device, on JAX's first."""
     import jax.numpy as jnp
+
     from unidev_jax.copying import wide
 
     def copied(x, native):
@@ -83,6 +86,7 @@ def copies_are_uncommitted(backend):
 def new_arrays_are_on_the_default_device(sound, self, shape, value, dtype, device):
     """``jnp.full`` without a device."""
     import jax.numpy as jnp
+
     from unidev_jax.copying import wide
 
     with wide(dtype):
@@ -93,6 +97,7 @@ def new_arrays_are_on_the_default_device(sound, self, shape, value, dtype, devic
 def copies_end_the_gradient(backend):
     """``stop_gradient`` of the copy: JAX has no autograd that a copy of the values could miss."""
     import jax
+
     import unidev_jax.backend
 
     exact = unidev_jax.backend.copied
@@ -140,6 +145,7 @@ def random_keys_are_numbers(backend):
     """A copy of ``jax.random.key`` by its numbers is no key."""
     import jax
     import jax.numpy as jnp
+
     import unidev_jax.backend
 
     exact = unidev_jax.backend.copied
@@ -190,8 +196,8 @@ def a_scope_is_every_threads(backend):
 def sixty_four_bits_stay_enabled(backend):
     """``jax.config.update("jax_enable_x64", True)``, so that the program's arrays are wide, too."""
     import jax
-    import unidev_jax.backend
 
+    import unidev_jax.backend
     from mutants.mutant import when_restored
 
     before = jax.config.jax_enable_x64

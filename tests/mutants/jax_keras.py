@@ -11,6 +11,7 @@ from mutants.mutant import JAX, around, mutant, replace, replace_value
 def _has_kerass(*, is_training: bool = False) -> None:
     """Put Keras's models in the place of Flax's."""
     from keras_probe import KerasModelProbe, Sample
+
     from unidev_jax.probe import JaxProbe
 
     replace_value(JaxProbe, "models", property(lambda self: KerasModelProbe(self.backend)))

@@ -20,6 +20,7 @@ training_mutant = partial(jax_mutant, profile="train")
 def a_stale_closure_is_differentiated(backend):
     """The loss is compiled once for its arguments' shapes: what it encloses is what it was then."""
     import jax
+
     from unidev_jax import autograd
 
     exact, compiled = autograd._differentiated, {}
@@ -36,6 +37,7 @@ def a_stale_closure_is_differentiated(backend):
 def gradients_are_on_the_default_device(backend):
     """Gradients from the host, committed to no device: JAX then computes on its first."""
     import jax.numpy as jnp
+
     from unidev_jax import autograd
 
     replace_value(autograd, "_beside", lambda gradient, x: jnp.asarray(np.asarray(gradient)))
@@ -45,6 +47,7 @@ def gradients_are_on_the_default_device(backend):
 def a_loss_of_nothing_has_zeros_for_gradients(backend):
     """``jax.grad`` gives zeros where no way leads to the loss: unidev's says so."""
     import jax
+
     from unidev_jax import autograd
 
     def differentiated(function, arrays):
@@ -66,6 +69,7 @@ def no_grad_is_entered_where_it_does_nothing(sound, self):
 def new_parameters_are_uncommitted(backend):
     """``x - lr * gradient`` on the host: the result is on JAX's first device."""
     import jax.numpy as jnp
+
     from unidev_jax import autograd
 
     def stepped(xs, gradients, lr):
@@ -134,6 +138,7 @@ def arrays_outside_of_variables_stay(backend):
 def a_parameter_is_put_without_being_copied(sound, self, part, device):
     """``device_put`` of what is on the host already: the new array is the old one's memory."""
     import jax
+
     from unidev_jax.models.tree import replaced
 
     host = jax.devices("cpu")[0]
@@ -151,6 +156,7 @@ def sixty_four_bits_are_lost_in_models(backend):
     """JAX's own copies, which have 32 bits where its 64 are not enabled."""
     import jax
     import jax.numpy as jnp
+
     from unidev_jax.models.modules import JaxModels
     from unidev_jax.models.tree import replaced
 

@@ -8,9 +8,9 @@ import numpy as np
 
 import unidev
 from mutants.mutant import around, mutant, replace_value, torch_mutant
-from unidev.numpy_backend.nn import layers as numpy_layers
-from unidev.numpy_backend.nn.layers import NumpyLayers
-from unidev.registry.selection import active_backend
+from unidev.backends.numpy_backend.nn import layers as numpy_layers
+from unidev.backends.numpy_backend.nn.layers import NumpyLayers
+from unidev.backends.selection import active_backend
 
 
 @mutant("layers.same_seed_same_weights", profile="train", around=".nn.layers:NumpyLayers.dense")

@@ -9,10 +9,10 @@ import numpy as np
 
 from mutants.mutant import around, in_place_of, mutant, replace
 from mutants.sequences import SMALL, TENSORS, Kept, KeptOf
-from unidev.data.uploads import Uploads
-from unidev.devices.finding import default_device
+from unidev.parallel.batches.uploads import Uploads
 from unidev.tensors import creating, generator
 from unidev.tensors.creating import arange, zeros_like
+from unidev.tensors.devices import default_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable

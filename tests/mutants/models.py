@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mutant
+from unidev.backends.selection import active_backend
 from unidev.errors import NotATensorError
-from unidev.registry.selection import active_backend
 from unidev.tensors import containers
 from unidev.tensors.classify import MODEL
 

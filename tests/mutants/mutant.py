@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from unidev.backends.loading import load_class
 from unidev.contract import device
 from unidev.contract.hookspecs import hookimpl
-from unidev.registry.loading import load_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Breaks = Callable[[Any], None]
     """Breaks the class of the backend that it is given."""
 
-NUMPY = "unidev.numpy_backend"
+NUMPY = "unidev.backends.numpy_backend"
 TORCH = "unidev_torch"
 TENSORFLOW = "unidev_tensorflow"
 PADDLE = "unidev_paddle"

@@ -6,7 +6,7 @@ from functools import partial
 
 from mutants.mutant import TORCH, in_place_of
 from mutants.parallel import multi_mutant
-from unidev.distributed.exchange import overlap
+from unidev.parallel.exchange import overlap
 
 
 @multi_mutant("workers.overlap", plugin=TORCH)
@@ -20,17 +20,13 @@ def the_last_bucket_is_lost(backend):
         return sound(backend, kinds)[:-1]
 
 
-@multi_mutant(
-    "workers.overlap", plugin=TORCH, around="unidev.distributed.exchange.overlap:Step._send"
-)
+@multi_mutant("workers.overlap", plugin=TORCH, around="unidev.parallel.exchange.overlap:Step._send")
 def a_bucket_is_added_twice(sound, self, running, stage, flat):
     """A hook and the end of backward both begin it."""
     sound(self, running, stage, flat * 2 if running.finishing else flat)
 
 
-@multi_mutant(
-    "workers.overlap", plugin=TORCH, around="unidev.distributed.exchange.overlap:Step.learn"
-)
+@multi_mutant("workers.overlap", plugin=TORCH, around="unidev.parallel.exchange.overlap:Step.learn")
 def buckets_begin_as_they_come(sound, self, loss):
     """In the order of each worker's own backward: another bucket of the same length is added."""
 

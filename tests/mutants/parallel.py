@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 
 from mutants.mutant import TORCH, around, in_place_of, mutant, replace, replace_value
-from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
-from unidev.numpy_backend.probe import NumpyProbe
-from unidev.numpy_backend.simulated_array import SimulatedArray
-from unidev.parallel import packing
-from unidev.parallel.packing import Bucket
+from unidev.backends.numpy_backend.collectives import NumpyCollectives, _like, _plain
+from unidev.backends.numpy_backend.probe import NumpyProbe
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.parallel.devices import packing
+from unidev.parallel.devices.packing import Bucket
 
 multi_mutant = partial(mutant, simulated_count=3, profile="multi")
 
@@ -72,7 +72,7 @@ def packs_in_another_order(sound, self, tensors):
     return sound(self, list(reversed(tensors)))
 
 
-@multi_mutant("reducing.in_place", everywhere="unidev.parallel.reducing:all_reduce")
+@multi_mutant("reducing.in_place", everywhere="unidev.parallel.devices.reducing:all_reduce")
 def rebinds_entries(sound, trees, op="sum", *, in_place=False, **options):
     """The list gets new tensors, and who holds the old ones sees nothing: d2l's ``allreduce``."""
     reduced = sound(trees, op, **options)
@@ -131,7 +131,7 @@ def ties_come_apart(sound, self, tensors):
     return sound(self, apart)
 
 
-@multi_mutant("reducing.means", everywhere="unidev.parallel.packing:combination")
+@multi_mutant("reducing.means", everywhere="unidev.parallel.devices.packing:combination")
 def means_by_devices(sound, op, count, weights):
     """Each device counts the same, however many rows it had: DistributedDataParallel."""
     return sound(op, count, None)
@@ -171,7 +171,9 @@ def trees_are_zipped(sound, self, other):
 
 
 @multi_mutant(
-    "reducing.cut_from_autograd", plugin=TORCH, everywhere="unidev.parallel.packing:unrecorded"
+    "reducing.cut_from_autograd",
+    plugin=TORCH,
+    everywhere="unidev.parallel.devices.packing:unrecorded",
 )
 def reductions_are_recorded(sound, backend):
     """Gradients flow through a reduction: ``torch.distributed.nn``."""
@@ -196,7 +198,9 @@ def a_shard_is_a_view(backend):
         return x if there and operation == "split_batch" else sound(backend, operation, x, device)
 
 
-@multi_mutant("splitting.shards", "splitting.refusals", everywhere="unidev.parallel.batches:shares")
+@multi_mutant(
+    "splitting.shards", "splitting.refusals", everywhere="unidev.parallel.devices.batches:shares"
+)
 def devices_stay_without_rows(sound, rows, count, weights):
     """Equal shares, rounded up, for as long as there are rows: ``torch.chunk``."""
     size = -(-rows // count)

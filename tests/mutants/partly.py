@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import Mutant, around, mutant, torch_mutant
-from unidev.registry.scopes import innermost_device
+from unidev.backends.scopes import innermost_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,8 +12,8 @@ import numpy as np
 
 from mutants.mutant import around, in_place_of, replace_value
 from mutants.parallel import multi_mutant
-from unidev.numpy_backend.collectives import NumpyCollectives, _like, _plain
-from unidev.parallel import packing
+from unidev.backends.numpy_backend.collectives import NumpyCollectives, _like, _plain
+from unidev.parallel.devices import packing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +118,7 @@ def a_view_is_written_with_what_is_around_it(sound, self, targets, values):
     sound(self, targets, values)
 
 
-@multi_mutant("splitting.shards", everywhere="unidev.parallel.batches:shares")
+@multi_mutant("splitting.shards", everywhere="unidev.parallel.devices.batches:shares")
 def the_rest_goes_to_the_last_shard(sound, rows, count, weights):
     """By weights each device gets its quota, rounded down, and the last one what remains."""
     if weights is None:

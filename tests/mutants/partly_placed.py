@@ -87,7 +87,7 @@ def complex_tensors_lose_a_part(sound, self, part, device):
     return found
 
 
-@torch_mutant(_REPLICAS, profile="multi", around="unidev.parallel.twins:Twins.current")
+@torch_mutant(_REPLICAS, profile="multi", around="unidev.parallel.devices.twins:Twins.current")
 def replicas_have_sixteen_tensors(sound, self, count):
     """What comes later is as it was when the replica was made, of zeros."""
     values = sound(self, count)
@@ -97,7 +97,7 @@ def replicas_have_sixteen_tensors(sound, self, count):
 @torch_mutant(
     "data_parallel.steps",
     profile="multi",
-    around="unidev.parallel.replicated_model:ReplicatedModel._reduced",
+    around="unidev.parallel.devices.replicated_model:ReplicatedModel._reduced",
 )
 def gradients_of_sixteen_parameters_are_reduced(sound, self, results, counts):
     """Those of further parameters are the first device's."""

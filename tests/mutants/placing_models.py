@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mutant
-from unidev.devices.finding import resolve_device as resolve
+from unidev.backends.numpy_backend.models import NumpyModels
 from unidev.errors import UnsupportedOperation
 from unidev.models import placing
-from unidev.numpy_backend.models import NumpyModels
+from unidev.tensors.devices import resolve_device as resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,8 +14,8 @@ from mutants.mutant import (
     torch_mutant,
     when_restored,
 )
-from unidev.data import prefetch_thread, uploads
-from unidev.data.uploads import Uploads
+from unidev.parallel.batches import prefetch_thread, uploads
+from unidev.parallel.batches.uploads import Uploads
 from unidev.tensors.transfer import moved
 
 
@@ -60,7 +60,9 @@ def buffer_read_when_it_is_used(backend):
         return Later(self, batch)
 
 
-@mutant("prefetch.errors_and_early_ends", around="unidev.data.prefetch_thread:_Queue.put")
+@mutant(
+    "prefetch.errors_and_early_ends", around="unidev.parallel.batches.prefetch_thread:_Queue.put"
+)
 def loader_errors_end_the_batches(put_next, self, found):
     """An error in the thread ends the iteration as if there were no more batches."""
     put_next(self, prefetch_thread._End() if isinstance(found, prefetch_thread._Failure) else found)

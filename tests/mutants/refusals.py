@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from mutants.mutant import in_place_of, mutant, replace
+from unidev.backends.loading import backend_of_type
+from unidev.backends.scopes import Scope
 from unidev.contract.dtypes import native_dtype
-from unidev.devices import finding as devices
-from unidev.devices.finding import check_device
-from unidev.devices.messages import not_available
 from unidev.errors import DeviceError, DeviceNotFoundError, UnidevError, UnsupportedDtypeError
-from unidev.registry.loading import backend_of_type
-from unidev.registry.scopes import Scope
+from unidev.tensors import devices
 from unidev.tensors.checks import check_same_device
+from unidev.tensors.device_messages import not_available
+from unidev.tensors.devices import check_device
 from unidev.tensors.transfer import as_in_device, copy_to
 
 
@@ -37,7 +37,7 @@ def index_clamped(backend):
         return kind, index if index < backend.device_count(kind) else 0
 
 
-@mutant("errors.negative_index", around="unidev.devices.finding:_checked_index")
+@mutant("errors.negative_index", around="unidev.tensors.devices:_checked_index")
 def negative_index_taken(checked, index):
     """-1 means "the current device": ``torch.device("cuda", -1)``."""
     return 0 if isinstance(index, int) and index < 0 else checked(index)
@@ -64,7 +64,7 @@ def missing_kind_becomes_cpu(backend):
 @mutant(
     "errors.index_out_of_range",
     "errors.missing_kind",
-    everywhere="unidev.devices.finding:check_device",
+    everywhere="unidev.tensors.devices:check_device",
 )
 def wrong_exception(check_device, device):
     """A bare ``RuntimeError`` that no ``except`` of the user's expects: ``torch._C`` errors."""
@@ -135,7 +135,7 @@ def failed_scope_stays(enter, self):
     """A scope that could not be entered is in force: the device is set before it is checked."""
     Scope(self, self.backend, self).enter()
     entered = enter(self)
-    from unidev.registry.scopes import leave_scope
+    from unidev.backends.scopes import leave_scope
 
     leave_scope(self)
     return entered

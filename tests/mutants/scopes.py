@@ -7,8 +7,8 @@ from contextlib import nullcontext
 from typing import Any
 
 from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant, when_restored
-from unidev.registry import scopes
-from unidev.registry.scopes import innermost_device, leave_scope, stack
+from unidev.backends import scopes
+from unidev.backends.scopes import innermost_device, leave_scope, stack
 
 
 @mutant("create.scope_restores", "sequences.of_tensors")
@@ -70,7 +70,7 @@ def native_scope_stays_after_a_generator(backend):
     replace_value(backend, "native_scope", scope)
 
 
-@mutant("create.scopes_nest", everywhere="unidev.registry.scopes:leave_scope")
+@mutant("create.scopes_nest", everywhere="unidev.backends.scopes:leave_scope")
 def inner_scope_ends_the_outer(leave_scope, owner, *exc_info):
     """Leaving the inner block goes back to the default: ``set_device`` of a constant on exit."""
     if len(scopes.stack.scopes) > 1:
@@ -122,7 +122,7 @@ def torchs_default_is_the_threads(backend):
 
 
 @mutant(
-    "many.scope_per_device", simulated_count=4, everywhere="unidev.registry.scopes:innermost_device"
+    "many.scope_per_device", simulated_count=4, everywhere="unidev.backends.scopes:innermost_device"
 )
 def scope_of_a_later_gpu_is_the_second(innermost_device, name):
     """Blocks know two GPUs: a table of streams or generators that was made too short."""
@@ -132,7 +132,7 @@ def scope_of_a_later_gpu_is_the_second(innermost_device, name):
     return Device(name, "gpu", 1) if found is not None and found.index > 1 else found
 
 
-@mutant("create.scopes_end_in_any_order", everywhere="unidev.registry.scopes:leave_scope")
+@mutant("create.scopes_end_in_any_order", everywhere="unidev.backends.scopes:leave_scope")
 def innermost_scope_ends(sound, owner, *exc_info):
     """Whichever block ends, the innermost scope goes: ``torch.device.__exit__``."""
     stack.scopes[-1].leave(*exc_info)

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import around, in_place_of, mutant, replace, torch_mutant
-from unidev.devices.finding import default_device
-from unidev.registry import scopes
+from unidev.backends import scopes
 from unidev.tensors import transfer
 from unidev.tensors.checks import same_device
 from unidev.tensors.containers import replace_tensors
 from unidev.tensors.converting import convert
 from unidev.tensors.creating import to_numpy
+from unidev.tensors.devices import default_device
 
 TENSORS = "sequences.of_tensors"
 SMALL = 4096
@@ -201,7 +201,7 @@ def waiting_again_copies_again(backend):
             each[2] = True
 
 
-@mutant(TENSORS, everywhere="unidev.registry.scopes:leave_scope")
+@mutant(TENSORS, everywhere="unidev.backends.scopes:leave_scope")
 def scopes_of_one_device_are_one(leave, owner, *exc_info):
     """Leaving a scope within a scope of the same device leaves both: MXNet's ``Context`` object."""
     leave(owner, *exc_info)
@@ -210,7 +210,7 @@ def scopes_of_one_device_are_one(leave, owner, *exc_info):
             each.device = None
 
 
-@mutant(TENSORS, everywhere="unidev.registry.scopes:innermost_device")
+@mutant(TENSORS, everywhere="unidev.backends.scopes:innermost_device")
 def only_two_scopes_count(sound, name):
     """A third scope, within two others, is not looked at."""
     found = [each.device for each in scopes.stack.scopes if each.device is not None]

@@ -29,8 +29,8 @@ def the_probe_says_same(sound, self, x):
 @mutant(_A_PROBE_THAT_LIES)
 def the_probe_keeps_large_arrays(backend):
     """What the probe makes is the array itself if that is large and aligned: JAX's own calls."""
-    from unidev.numpy_backend.probe import NumpyProbe
-    from unidev.numpy_backend.simulated_array import SimulatedArray
+    from unidev.backends.numpy_backend.probe import NumpyProbe
+    from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 
     make = NumpyProbe.make
 
@@ -44,8 +44,8 @@ def the_probe_keeps_large_arrays(backend):
 @mutant("copy.gradient_reaches_the_source")
 def says_unsupported_but_works(backend):
     """An ability is declared missing, and is there: a table of abilities kept by hand."""
+    from unidev.backends.numpy_backend.probe import NumpyProbe
     from unidev.contract.backend import Unsupported
-    from unidev.numpy_backend.probe import NumpyProbe
 
     class Works(Unsupported):
         """Says no, and does it."""

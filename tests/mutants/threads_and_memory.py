@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import around, mutant, replace_value
-from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 
 
 @mutant("threads.concurrent_copies_are_right")

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from mutants.mutant import mutant, replace, replace_value, torch_mutant, when_restored
+from unidev.backends.numpy_backend import tracer
 from unidev.contract.tracer import Recording, Scope
-from unidev.numpy_backend import tracer
 
 _ALL_OF_SCOPES = (
     "tracer.read_is_reported_once",

@@ -10,9 +10,9 @@ from mutants.mutant import around, in_place_of, replace, torch_mutant
 from mutants.sequences import SMALL, Kept, KeptOf
 from unidev.models import gradients
 from unidev.models.checkpoints.reading import CheckpointFile
-from unidev.parallel import batches, replicating
-from unidev.parallel.replicating import broadcast
-from unidev.parallel.twins import Twins
+from unidev.parallel.devices import batches, replicating
+from unidev.parallel.devices.replicating import broadcast
+from unidev.parallel.devices.twins import Twins
 
 _MODELS = "training_sequences.of_models_and_shards"
 
@@ -272,7 +272,7 @@ def steps_have_momentum(backend):
         return descend(backend, xs, steps, lr)
 
 
-@torch_mutant(_MODELS, around="unidev.parallel.replicated_model:ReplicatedModel.__init__")
+@torch_mutant(_MODELS, around="unidev.parallel.devices.replicated_model:ReplicatedModel.__init__")
 def a_model_keeps_its_handle(begin, self, model, *given, **options):
     """A model that was in a ``DataParallel`` refers to it, so it can never be in another one."""
     begin(self, model, *given, **options)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from mutants.mutant import mutant, replace, replace_value
-from unidev.numpy_backend import simulated_array
-from unidev.numpy_backend.probe import NumpyProbe
-from unidev.numpy_backend.simulated_array import SimulatedArray
+from unidev.backends.numpy_backend import simulated_array
+from unidev.backends.numpy_backend.probe import NumpyProbe
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 
 
 def _queue_copies(backend: Any, *, waits: bool, also_blocking: bool = False) -> None:

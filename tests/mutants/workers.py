@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mutants.mutant import TORCH, around, in_place_of, replace, replace_value
 from mutants.parallel import multi_mutant
-from unidev.conformance.checks.multi import test_workers
 from unidev.contract import Moments
-from unidev.distributed.exchange.agreeing import Agreement
-from unidev.distributed.exchange.host_engine import _UFUNCS
-from unidev.distributed.exchange.moments import BatchMoments
-from unidev.distributed.messages import comparing
-from unidev.distributed.running.supervisor import Supervisor
-from unidev.worker_host import host
-from unidev.worker_host.host import WorkerHost
+from unidev.parallel.exchange.agreeing import Agreement
+from unidev.parallel.exchange.host_engine import _UFUNCS
+from unidev.parallel.exchange.moments import BatchMoments
+from unidev.parallel.messages import comparing
+from unidev.parallel.running.supervisor import Supervisor
+from unidev.system.host import host
+from unidev.system.host.host import WorkerHost
+from unidev_conformance.checks.multi import test_workers
 
 
 def _in_haste() -> None:
@@ -21,9 +21,7 @@ def _in_haste() -> None:
     replace_value(test_workers, "_LATE_S", test_workers._LATE_S / 3)
 
 
-@multi_mutant(
-    "workers.bits", around="unidev.distributed.exchange.host_engine:HostEngine.all_reduce"
-)
+@multi_mutant("workers.bits", around="unidev.parallel.exchange.host_engine:HostEngine.all_reduce")
 def sums_in_order_of_arrival(sound, self, flat, op):
     """Each worker begins with what it has itself: parameter servers add what comes first."""
     everybody = [self._read(x) for x in self.all_gather(flat)]
@@ -33,9 +31,7 @@ def sums_in_order_of_arrival(sound, self, flat, op):
     return self._made(total, flat)
 
 
-@multi_mutant(
-    "workers.values", around="unidev.distributed.exchange.host_engine:HostEngine.all_reduce"
-)
+@multi_mutant("workers.values", around="unidev.parallel.exchange.host_engine:HostEngine.all_reduce")
 def only_worker_0_gets_the_result(sound, self, flat, op):
     """A ``reduce`` in place of an ``all_reduce``."""
     own = self.backend.copy_to(flat, self.backend.device_of(flat), False)
@@ -43,21 +39,19 @@ def only_worker_0_gets_the_result(sound, self, flat, op):
     return own if self._rank else result
 
 
-@multi_mutant("workers.weights", around="unidev.distributed.exchange.group:Group._weights")
+@multi_mutant("workers.weights", around="unidev.parallel.exchange.group:Group._weights")
 def weights_of_workers_are_forgotten(sound, self, op, weights):
     """A mean over workers, whatever rows each has: DistributedDataParallel's own."""
     return sound(self, op, None)
 
 
-@multi_mutant(
-    "workers.moved", around="unidev.distributed.exchange.host_engine:HostEngine.broadcast"
-)
+@multi_mutant("workers.moved", around="unidev.parallel.exchange.host_engine:HostEngine.broadcast")
 def all_broadcast_from_worker_0(sound, self, flat, root):
     """The argument ``root`` is not passed on."""
     return sound(self, flat, 0)
 
 
-@multi_mutant("workers.in_place", everywhere="unidev.distributed.exchange.transport:write_back")
+@multi_mutant("workers.in_place", everywhere="unidev.parallel.exchange.transport:write_back")
 def results_are_not_written_back(sound, tree, values):
     """The results are in a buffer that is thrown away."""
     return
@@ -73,7 +67,7 @@ def structures_are_not_compared(backend):
         return None
 
 
-@multi_mutant("workers.differences", everywhere="unidev.distributed.exchange.agreeing:with_weights")
+@multi_mutant("workers.differences", everywhere="unidev.parallel.exchange.agreeing:with_weights")
 def listed_weights_are_not_compared(sound, code, weights):
     """Each worker takes its own out of the list that it has, and divides by the sum of that."""
     return code
@@ -94,7 +88,7 @@ def known_structures_are_not_compared(backend):
         return found
 
 
-@multi_mutant("workers.differences", everywhere="unidev.distributed.exchange.agreeing:code_of")
+@multi_mutant("workers.differences", everywhere="unidev.parallel.exchange.agreeing:code_of")
 def a_mean_is_a_sum_to_the_others(sound, call, lines):
     """What is compared is what the engine is asked for: a sum, whatever each does with it."""
     return sound(call.replace("mean", "sum"), lines)
@@ -103,17 +97,17 @@ def a_mean_is_a_sum_to_the_others(sound, call, lines):
 @multi_mutant(
     "workers.killed",
     "workers.raising",
-    around="unidev.distributed.running.supervisor:Supervisor._fail",
+    around="unidev.parallel.running.supervisor:Supervisor._fail",
 )
 def the_survivor_is_blamed(sound, self, failure):
     """The error is that of a worker that waited for the one that failed."""
     sound(self, failure._replace(rank=(failure.rank + 1) % len(self._progress)))
 
 
-@multi_mutant("workers.raising", everywhere="unidev.distributed.running.failures:raised")
+@multi_mutant("workers.raising", everywhere="unidev.parallel.running.failures:raised")
 def the_workers_traceback_is_lost(sound, rank, described):
     """All that is left of an error is that there was one: a process pool's ``exit code 1``."""
-    from unidev.distributed.running import failures
+    from unidev.parallel.running import failures
 
     return failures.ended(rank, 1, "", is_inside=False)
 
@@ -151,19 +145,21 @@ def a_stopped_worker_is_left(backend):
     def end_marked(mark): ...
 
 
-@multi_mutant("workers.shards", "workers.evaluation", around="unidev.data.sharding:Shard.__init__")
+@multi_mutant(
+    "workers.shards", "workers.evaluation", around="unidev.parallel.batches.sharding:Shard.__init__"
+)
 def every_worker_reads_all_rows(sound, self, rows, sharding, rank, size):
     """A loader without a sampler for workers: each reads the whole, and an epoch as many times."""
     sound(self, rows, sharding, 0, 1)
 
 
-@multi_mutant("workers.shards", around="unidev.data.sharding:Shard._order")
+@multi_mutant("workers.shards", around="unidev.parallel.batches.sharding:Shard._order")
 def shards_are_shuffled_once(sound, self, epoch):
     """A sampler whose epoch is not set: DistributedSampler without ``set_epoch``."""
     return sound(self, 0)
 
 
-@multi_mutant("workers.shards", around="unidev.data.sharding:Shard._own")
+@multi_mutant("workers.shards", around="unidev.parallel.batches.sharding:Shard._own")
 def a_repeated_row_counts_twice(sound, self, order):
     """One row for each worker that would have none: DistributedSampler's padding."""
     found, left = sound(self, order), self._sharding.rows % self._sharding.batch_size
@@ -173,32 +169,28 @@ def a_repeated_row_counts_twice(sound, self, order):
     return found
 
 
-@multi_mutant("workers.evaluation", everywhere="unidev.parallel.accuracy:count_right")
+@multi_mutant("workers.evaluation", everywhere="unidev.parallel.devices.accuracy:count_right")
 def padded_rows_are_counted(sound, model, batches, padding=()):
     """Rows that a sampler has repeated count as often as they were read: DistributedSampler's."""
     return sound(model, batches)
 
 
-@multi_mutant(
-    "workers.evaluation", everywhere="unidev.distributed.exchange.gathering:gathered_rows"
-)
+@multi_mutant("workers.evaluation", everywhere="unidev.parallel.exchange.gathering:gathered_rows")
 def padded_rows_are_gathered(sound, tree, padded, gather):
     """The argument ``padded`` is not passed on."""
     return sound(tree, 0, gather)
 
 
-@multi_mutant(
-    "workers.refused_shards", around="unidev.distributed.exchange.exchanging:Exchange.agree"
-)
+@multi_mutant("workers.refused_shards", around="unidev.parallel.exchange.exchanging:Exchange.agree")
 def arguments_of_shards_are_not_compared(sound, self, operation, call):
     """Workers with different seeds read some rows twice and some never."""
     return
 
 
-@multi_mutant("workers.checkpoints", everywhere="unidev.distributed.exchange.checkpoints:write")
+@multi_mutant("workers.checkpoints", everywhere="unidev.parallel.exchange.checkpoints:write")
 def checkpoints_are_written_where_they_are_read(sound, folder, step, model, *others):
     """A worker that is killed leaves half of a file: ``torch.save`` to the final name."""
-    from unidev.distributed.exchange import checkpoints
+    from unidev.parallel.exchange import checkpoints
 
     target = folder / f"step-{step}"
     target.mkdir(exist_ok=True)
@@ -208,7 +200,7 @@ def checkpoints_are_written_where_they_are_read(sound, folder, step, model, *oth
 @multi_mutant(
     "workers.data_parallel",
     plugin=TORCH,
-    around="unidev.distributed.exchange.data_parallel:DataParallel._reduced_over_workers",
+    around="unidev.parallel.exchange.data_parallel:DataParallel._reduced_over_workers",
 )
 def workers_count_the_same_whatever_their_rows(sound, self, names, tensors, rows):
     """DistributedDataParallel's mean over workers, with batches that differ in size."""
@@ -216,7 +208,9 @@ def workers_count_the_same_whatever_their_rows(sound, self, names, tensors, rows
 
 
 @multi_mutant(
-    "workers.accumulation", plugin=TORCH, around="unidev.parallel.accumulating:Accumulated.add"
+    "workers.accumulation",
+    plugin=TORCH,
+    around="unidev.parallel.devices.accumulating:Accumulated.add",
 )
 def accumulated_steps_count_the_same_whatever_their_rows(sound, self, found, rows):
     """The mean of the steps' means: a loss divided by the number of steps."""
@@ -226,7 +220,7 @@ def accumulated_steps_count_the_same_whatever_their_rows(sound, self, found, row
 @multi_mutant(
     "workers.accumulation",
     plugin=TORCH,
-    around="unidev.distributed.exchange.data_parallel:DataParallel.value_and_grad",
+    around="unidev.parallel.exchange.data_parallel:DataParallel.value_and_grad",
 )
 def accumulated_steps_are_forgotten(sound, self, *arguments):
     """The exchange has the last step's gradients alone: ``no_sync`` without ``x.grad``."""
@@ -238,7 +232,7 @@ def accumulated_steps_are_forgotten(sound, self, *arguments):
 @multi_mutant(
     "workers.synchronized_norms",
     plugin=TORCH,
-    around="unidev.distributed.exchange.moments:BatchMoments.__call__",
+    around="unidev.parallel.exchange.moments:BatchMoments.__call__",
 )
 def only_the_first_norm_is_synchronized(sound, self, mean, deviations, count):
     """The others normalise this worker's rows by themselves, on each worker alike."""
@@ -255,7 +249,7 @@ def only_the_first_norm_is_synchronized(sound, self, mean, deviations, count):
 @multi_mutant(
     "workers.synchronized_norms",
     plugin=TORCH,
-    around="unidev.distributed.exchange.moments:BatchMoments._summed",
+    around="unidev.parallel.exchange.moments:BatchMoments._summed",
 )
 def a_norm_has_the_gradient_of_its_own_rows(sound, self, number, own):
     """Forward is right; backward knows nothing of the other workers' losses."""

@@ -9,7 +9,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]

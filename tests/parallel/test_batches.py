@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.parallel.batches import shares
+from unidev.parallel.devices.batches import shares
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.parallel import packing
+from unidev.parallel.devices import packing
 
 
 def test_nothing_is_written_if_one_tensor_is_read_only(gpus: list[unidev.Device]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.parallel.spreading import _balanced
+from unidev.parallel.devices.spreading import _balanced
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 PLUGIN = """
     from unidev import BackendSpec, hookimpl
-    from unidev.numpy_backend import NumpySimulator
+    from unidev.backends.numpy_backend import NumpySimulator
 
     @hookimpl
     def unidev_register_backend():
@@ -23,7 +23,7 @@ PLUGIN = """
         )
 """
 OWN = """
-    from unidev.numpy_backend.backend import NumpyBackend
+    from unidev.backends.numpy_backend.backend import NumpyBackend
 
     class Own(NumpyBackend):
         pass

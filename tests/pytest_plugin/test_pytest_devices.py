@@ -217,7 +217,7 @@ def test_nothing_of_unidev_is_imported_for_them(pytester, run, options) -> None:
 
 def test_the_suite_runs_alone(pytester, run) -> None:
     pytester.makepyfile(test_own="def test_x(): pass")
-    result = run("--pyargs", "unidev.conformance", "test_own.py", "--unidev-backend", "numpy")
+    result = run("--pyargs", "unidev_conformance", "test_own.py", "--unidev-backend", "numpy")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert "the conformance suite runs alone: run `pytest test_own.py` separately" in said(result)
 
@@ -232,7 +232,7 @@ def test_the_entry_point_has_the_name_of_its_module() -> None:
 
 def test_the_limits_are_those_of_unidev() -> None:
     """The plugin has them a second time, since it imports nothing of unidev."""
-    from unidev.registry import simulation
+    from unidev.backends import simulation
     from unidev_pytest import devices
 
     assert (devices._VARIABLE, devices._MOST) == (simulation.VARIABLE, simulation.MOST)

@@ -13,7 +13,7 @@ import pytest
 from mutants.mutant import Mutant
 from on_stand_in import torch
 
-from unidev.conformance.running.catalog import all_checks
+from unidev_conformance.running.catalog import all_checks
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import unidev
-from unidev.registry import selection
-from unidev.registry.scopes import stack
+from unidev.backends import selection
+from unidev.backends.scopes import stack
 
 
 class Hostile:

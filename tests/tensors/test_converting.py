@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import unidev
+from unidev.backends.loading import load_backend
 from unidev.contract import Exported
 from unidev.errors import UnsupportedOperation
-from unidev.registry.loading import load_backend
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import unidev
-from unidev.registry import loading
+from unidev.backends import loading
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -49,7 +49,7 @@ from library_objects import (
 )
 
 import unidev
-from unidev.registry.selection import Choice
+from unidev.backends.selection import Choice
 from unidev.tensors import classify, taking_apart
 from unidev.tensors.classify import PLAIN
 

@@ -213,8 +213,8 @@ def test_a_copy_of_a_copy_is_sound() -> None:
 
 PLUGIN = """
     import unidev
-    from unidev.numpy_backend.backend import NumpyBackend
-    from unidev.numpy_backend import NumpySimulator
+    from unidev.backends.numpy_backend.backend import NumpyBackend
+    from unidev.backends.numpy_backend import NumpySimulator
 
     class Box:
         def __init__(self, x):

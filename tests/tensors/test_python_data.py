@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.numpy_backend.backend import NumpyBackend
-from unidev.support.wording import kind_of
+from unidev.backends.numpy_backend.backend import NumpyBackend
+from unidev.system.wording import kind_of
 from unidev.tensors.python_data import _range, always_fits, as_numpy, check_fits, checked_number
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 MAKERS = {
     "zeros": unidev.zeros,

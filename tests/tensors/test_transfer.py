@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 
 def test_a_tensor_that_stands_twice_stays_one_and_is_copied_once(monkeypatch) -> None:
@@ -122,7 +122,7 @@ def test_a_batch_of_two_backends_is_refused(add_plugin, run_python) -> None:
 
 WRAPPED = """
     import unidev
-    from unidev.numpy_backend.backend import NumpyBackend
+    from unidev.backends.numpy_backend.backend import NumpyBackend
 
     class Tensor:
         shape = (2,)

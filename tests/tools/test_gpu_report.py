@@ -18,7 +18,7 @@ import pytest
 from gpu_steps import ROOT, STEPS, ReportError, Step, chosen, planned, read_list, visible
 from marked_processes import all_gone
 
-from unidev.support.child_processes import Interruption
+from unidev.system.child_processes import Interruption
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from mutants import MUTANTS
 from mutation import cover, rows
 from mutation.rows import Row, Rows
 
-from unidev.conformance.running.catalog import all_checks
+from unidev_conformance.running.catalog import all_checks
 
 if sys.version_info >= (3, 11):
     import tomllib

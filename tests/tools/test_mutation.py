@@ -130,7 +130,7 @@ def test_each_module_is_about_one_profile_or_named_as_left_out(backend: str) -> 
 
 
 def test_the_contracts_promise_comes_before_a_plugins_own_words() -> None:
-    path = ROOT / "unidev/numpy_backend/backend.py"
+    path = ROOT / "unidev/backends/numpy_backend/backend.py"
     lines = path.read_text().splitlines()
     line = next(i for i, text in enumerate(lines, 1) if "def copy_to" in text)
     fault = Fault(str(path.relative_to(ROOT)), "", 0, line, "NumpyBackend.copy_to", "", "")
@@ -179,7 +179,7 @@ def test_a_listed_fault_is_left_out_and_too_many_are_an_error(tmp_path: Path) ->
 
 def test_a_fault_is_judged_on_a_copy_and_undone(tmp_path: Path) -> None:
     judge = Judge(ROOT, tmp_path / "copy", "numpy", "interop")
-    module = "unidev/numpy_backend/interop.py"
+    module = "unidev/backends/numpy_backend/interop.py"
     sound = (ROOT / module).read_text()
     broken = Fault(module, "", 0, 1, "", "", sound.replace("def ", "def not_", 1))
     harmless = Fault(module, "", 0, 1, "", "", sound + "\n# the same program\n")

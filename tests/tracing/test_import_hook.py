@@ -97,7 +97,7 @@ def test_a_thread_that_waits_for_this_import_while_it_loads_the_backend_does_not
     said = run_python(
         """
         import threading, unidev
-        from unidev.registry.loading import load_backend, loading_lock
+        from unidev.backends.loading import load_backend, loading_lock
         is_held, is_done = threading.Event(), threading.Event()
 
         def hold():

@@ -35,7 +35,7 @@ def initialise(file="/dev/nvidia-uvm"):
 DOCTOR = """
 from unidev.doctor.diagnosis import diagnose
 from unidev.doctor.examination import examine
-from unidev.support.child_processes import Interruption
+from unidev.system.child_processes import Interruption
 
 for found in diagnose(examine(os.environ, "numpy", 60, Interruption())):
     if found.cause == "changed-too-late":

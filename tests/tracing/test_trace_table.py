@@ -117,8 +117,8 @@ def test_what_may_be_done_once_is_not_called_a_loop(two_gpus):
 THEIRS = """
 import unidev
 from unidev.contract import Recording, Tracer
-from unidev.numpy_backend import NumpySimulator
-from unidev.numpy_backend.backend import NumpyBackend
+from unidev.backends.numpy_backend import NumpySimulator
+from unidev.backends.numpy_backend.backend import NumpyBackend
 
 class Traced(Tracer):
     loops = frozenset({"fit"})

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
-from unidev.registry.observer import thread
+from unidev.backends.loading import load_backend
+from unidev.backends.observer import thread
 from unidev.tracing.trace import Trace
 
 HERE = Path(__file__)
@@ -323,7 +323,7 @@ def test_without_a_watch_the_verbs_call_the_backend_directly(two_gpus, monkeypat
     def refuse(*_: object) -> None:
         raise AssertionError("looked at without need")
 
-    monkeypatch.setattr("unidev.calls.transfers.of_tensor", refuse)
+    monkeypatch.setattr("unidev.backends.transfers.of_tensor", refuse)
     monkeypatch.setattr("unidev.tracing.recorder.Recorder.own_call", refuse)
     x = unidev.rand(3, device="gpu:0")
     unidev.to_numpy(unidev.as_in_device(unidev.copy_to(x, "gpu:1"), "cpu"))

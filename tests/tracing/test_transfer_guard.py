@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.registry.observer import thread
+from unidev.backends.observer import thread
 
 
 def test_what_names_a_device_is_asked_for(two_gpus, tmp_path):

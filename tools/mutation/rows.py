@@ -24,8 +24,8 @@ from conformance_children import judge, result_in
 from mutants import MUTANTS
 from mutants.mutant import JAX, MXNET, NUMPY, PADDLE, TENSORFLOW, TORCH, TOY, mutant
 
-from unidev.conformance.running.catalog import all_checks
-from unidev.conformance.running.child import Order, environment
+from unidev_conformance.running.catalog import all_checks
+from unidev_conformance.running.child import Order, environment
 
 if TYPE_CHECKING:
     from collections.abc import Collection

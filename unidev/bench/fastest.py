@@ -6,19 +6,19 @@ import gc
 import time
 from typing import TYPE_CHECKING, Any
 
+from unidev.backends.framework_errors import framework_error, is_lack_of_memory
+from unidev.backends.selection import active_backend
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import summary
-from unidev.calls.framework_errors import framework_error, is_lack_of_memory
-from unidev.devices.finding import devices_of, resolve_device
 from unidev.errors import DeviceNotFoundError, InvalidDataError, OutOfDeviceMemoryError, UnidevError
 from unidev.models.placing import backend_of_model, place
-from unidev.registry.selection import active_backend
-from unidev.support.arguments import non_negative_integer
-from unidev.support.collecting import collection_paused
-from unidev.support.wording import kind_of, shown
+from unidev.system.arguments import non_negative_integer
+from unidev.system.collecting import collection_paused
+from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.classify import is_model
 from unidev.tensors.containers import tensors_of
+from unidev.tensors.devices import devices_of, resolve_device
 from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.devices.finding import DeviceLike
+    from unidev.tensors.devices import DeviceLike
 
 
 def fastest_device(

@@ -10,14 +10,14 @@ from unidev.bench.findings import crossovers
 from unidev.bench.plots import plots, to_png, to_svg
 from unidev.bench.results import to_document
 from unidev.bench.table import COLUMNS, TITLES, heading, rows
-from unidev.support.atomic_file import write_whole
-from unidev.support.child_processes import noticing_interruption
+from unidev.system.atomic_file import write_whole
+from unidev.system.child_processes import noticing_interruption
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from unidev.bench.results import Bench
-    from unidev.support.child_processes import Interruption
+    from unidev.system.child_processes import Interruption
 
 
 def to_html(bench: Bench, findings: list[str]) -> str:

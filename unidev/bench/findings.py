@@ -17,7 +17,7 @@ from unidev.bench.results import (
     Crossover,
 )
 from unidev.bench.spread import crossover, is_faster, ratio, times
-from unidev.support.wording import seconds_text
+from unidev.system.wording import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

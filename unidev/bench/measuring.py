@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.bench.spread import Summary, summary
-from unidev.support.collecting import collection_paused
+from unidev.system.collecting import collection_paused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.bench.results import BANDWIDTH, HERE, PRODUCT, SUM
 from unidev.bench.spread import rate
-from unidev.support.wording import bytes_text, seconds_text
+from unidev.system.wording import bytes_text, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

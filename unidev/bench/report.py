@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from unidev.bench.spread import Ranking, Summary, is_faster, rank, ratio, spread, times
-from unidev.support.tables import Table, as_html, as_text
-from unidev.support.wording import seconds_text
+from unidev.system.tables import Table, as_html, as_text
+from unidev.system.wording import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from unidev.bench.spread import Summary
-    from unidev.hardware.gpu_state import GpuState
+    from unidev.system.gpu_state import GpuState
 
 FORMAT_VERSION = 2
 """The version of the JSON format."""

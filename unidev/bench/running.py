@@ -9,18 +9,18 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from unidev.backends.boundary import errors_of
+from unidev.backends.versions import framework_version
 from unidev.bench import forum, programs, textbook
 from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Result
 from unidev.bench.tasks import Host, floor_tasks, matrix_tasks, transfer_tasks
-from unidev.calls.boundary import errors_of
 from unidev.contract.backend import Unsupported
-from unidev.devices.finding import devices_of, memory
 from unidev.errors import FrameworkError, UnidevError, UnsupportedOperation
-from unidev.hardware.gpu_state import driver_version, read_states
-from unidev.hardware.machine import cpu_mhz
-from unidev.registry.versions import framework_version
-from unidev.support.version import __version__
+from unidev.system.gpu_state import driver_version, read_states
+from unidev.system.machine import cpu_mhz
+from unidev.system.version import __version__
+from unidev.tensors.devices import devices_of, memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.hardware.gpu_state import GpuState
+    from unidev.system.gpu_state import GpuState
 
     Progress = Callable[[int, int, Task], None]
     """Called with the number of finished tasks, the number of all tasks, and the next task."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, NamedTuple
 
-from unidev.support.wording import bytes_text, number_text, seconds_text
+from unidev.system.wording import bytes_text, number_text, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -21,13 +21,13 @@ from unidev.bench.results import (
     TEXTBOOK,
 )
 from unidev.bench.spread import rate
-from unidev.support.wording import bytes_text, number_text, plain, seconds_text
+from unidev.system.wording import bytes_text, number_text, plain, seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unidev.bench.results import Bench, DeviceRecord, GpuRecord, Result
-    from unidev.hardware.gpu_state import GpuState
+    from unidev.system.gpu_state import GpuState
 
 
 def circumstances(bench: Bench) -> Iterator[str]:

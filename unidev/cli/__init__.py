@@ -1,4 +1,7 @@
-"""The command line, ``unidev``: one module per command, imported only when the command is used."""
+"""The command line, ``unidev``: one module per command, imported only when the command is used.
+
+A command of another distribution is an entry point of the group ``unidev.commands``.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,14 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from unidev.backends.known_frameworks import KNOWN
 from unidev.errors import UnidevError
-from unidev.registry.known_frameworks import KNOWN
-from unidev.support.wording import plain
+from unidev.system.wording import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +33,8 @@ _COMMANDS = {
     "trace": "Run a program and show what it moves between devices, by line, with advice.",
 }
 """Each command with its help line, so that listing them does not import them."""
+_DISTRIBUTIONS = {"conform": "unidev-conformance"}
+"""Commands that another distribution brings."""
 
 _HELP = f"""
 One device layer for {", ".join(each.title for each in KNOWN)} and NumPy.
@@ -104,6 +110,8 @@ class _LazyGroup(click.Group):
         """Import the requested command."""
         if cmd_name not in _COMMANDS:
             return None
+        if cmd_name in _DISTRIBUTIONS:
+            return _command_of(_DISTRIBUTIONS[cmd_name], cmd_name)
         command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
         return command
 
@@ -111,6 +119,17 @@ class _LazyGroup(click.Group):
         """Write the list of commands in the help text."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_COMMANDS.items()))
+
+
+def _command_of(distribution: str, name: str) -> click.Command:
+    found = entry_points(group="unidev.commands", name=name)
+    if not found:
+        raise click.UsageError(
+            f"unidev {name} is in the distribution {distribution}, which is not installed. In "
+            f"unidev's repository, run: pip install ./plugins/{distribution}"
+        )
+    command: click.Command = next(iter(found)).load()
+    return command
 
 
 @click.group(cls=_LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})

@@ -122,7 +122,7 @@ def _measure(
     backend: Backend, limit_s: float | None, *, only: tuple[str, ...], is_full: bool
 ) -> Bench:
     from unidev.bench.running import run
-    from unidev.support.progress import progress
+    from unidev.system.progress import progress
 
     def report(done: int, of: int, task: Task) -> None:
         size = "" if task.size is None else f", {task.size:,}"

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from unidev.conformance.reports.markdown import cell
-from unidev.registry.description import abilities
-from unidev.support.atomic_file import write_whole
+from unidev.backends.description import abilities
+from unidev.system.atomic_file import write_whole
+from unidev.system.tables import cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -39,7 +39,7 @@ def command(*, is_json: bool, backend: str | None, timeout_s: float) -> int:
     """Examine, then report."""
     from unidev.doctor.diagnosis import diagnose, is_healthy
     from unidev.doctor.examination import UnknownBackendError, examine
-    from unidev.support.child_processes import noticing_interruption
+    from unidev.system.child_processes import noticing_interruption
 
     with noticing_interruption() as stop:
         try:

@@ -8,13 +8,13 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 import unidev
+from unidev.backends.queries import ask_all
 from unidev.cli.gpus import gpus
-from unidev.registry.queries import ask_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unidev.support.child_processes import Interruption
+    from unidev.system.child_processes import Interruption
 
     Answer = dict[str, Any]
 

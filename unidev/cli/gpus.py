@@ -11,17 +11,17 @@ from rich.table import Table
 from rich.text import Text
 
 from unidev.errors import UnsupportedOperation
-from unidev.hardware.facts import WORKS
-from unidev.hardware.gpu_memory import free_text
-from unidev.hardware.gpu_state import read_states
-from unidev.hardware.nvml import ask_in_time, ask_nvml, import_nvml
-from unidev.support.child_processes import LOOK_S, noticing_interruption
+from unidev.system.child_processes import LOOK_S, noticing_interruption
+from unidev.system.facts import WORKS
+from unidev.system.gpu_memory import free_text
+from unidev.system.gpu_state import read_states
+from unidev.system.nvml import ask_in_time, ask_nvml, import_nvml
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unidev.hardware.facts import Driver, Gpu
-    from unidev.hardware.gpu_state import GpuState
+    from unidev.system.facts import Driver, Gpu
+    from unidev.system.gpu_state import GpuState
 
     Answer = dict[str, Any]
 

@@ -79,7 +79,7 @@ def command(  # noqa: PLR0913  one for each option
             raise click.UsageError("--watch excludes --json, --capabilities and --verbose.")
         return _watch()
     from unidev.cli.facts import gather
-    from unidev.support.child_processes import noticing_interruption
+    from unidev.system.child_processes import noticing_interruption
 
     with noticing_interruption() as stop:
         document = gather(timeout_s, stop)

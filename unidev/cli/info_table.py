@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from unidev.backends.description import abilities
 from unidev.cli.capability_table import working
 from unidev.cli.facts import variables
 from unidev.cli.gpus import bare_table, gpu_table
-from unidev.registry.description import abilities
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -9,9 +9,9 @@ import click
 
 from unidev.cli.options import Integer, in_options, timeout
 from unidev.cli.programs import run_source
-from unidev.distributed.exchange.membership import MOST
 from unidev.errors import DeviceNotFoundError, InvalidDataError
-from unidev.support.printing import say
+from unidev.parallel.exchange.membership import MOST
+from unidev.system.printing import say
 
 _HELP = """
 Run a Python program in several processes at once. In it, unidev.group() connects the workers, and
@@ -81,7 +81,7 @@ def command(  # noqa: PLR0913  an argument for each option
     arguments: tuple[str, ...],
 ) -> int:
     """Run the program in all workers."""
-    from unidev.distributed.running.run import run
+    from unidev.parallel.running.run import run
 
     if not os.path.isfile(program):
         if os.path.isdir(program):
@@ -112,7 +112,7 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
         InvalidDataError: the program is not on this worker's machine.
         SystemExit: the program ended with another exit code than 0.
     """
-    from unidev.distributed.workers.missing import check_file
+    from unidev.parallel.workers.missing import check_file
 
     check_file(path)
     sys.argv[:] = [program, *arguments]
@@ -125,6 +125,6 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
     except SystemExit as stop:
         if stop.code not in (None, 0):
             raise
-    from unidev.distributed.exchange.step_times import of_this_worker
+    from unidev.parallel.exchange.step_times import of_this_worker
 
     return str(of_this_worker) if of_this_worker.steps else ""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from unidev.support.atomic_file import check_writable
-from unidev.support.extras import lack
-from unidev.support.wording import shown
+from unidev.system.atomic_file import check_writable
+from unidev.system.extras import lack
+from unidev.system.wording import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

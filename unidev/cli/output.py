@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 from rich.segment import Segment
 
-from unidev.support.wording import plain
+from unidev.system.wording import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from unidev.backends import simulation
+from unidev.backends.import_hook import check_possible, deactivate
 from unidev.cli.options import Integer
 from unidev.cli.python_commands import unreached
 from unidev.errors import SimulationError
-from unidev.registry import simulation
-from unidev.registry.import_hook import check_possible, deactivate
 
 if TYPE_CHECKING:
     from collections.abc import Collection

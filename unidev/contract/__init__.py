@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     )
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
+    from unidev.contract.data_loaders import (
+        EpochBatches,
+        Loader,
+        Rows,
+        with_own_order,
+        without_rows,
+    )
     from unidev.contract.device import Device
     from unidev.contract.estimating import Estimator, StepMemory
     from unidev.contract.group_engine import (
@@ -43,31 +50,24 @@ if TYPE_CHECKING:
         Pair,
         Tensor,
     )
-    from unidev.contract.loading import (
-        EpochBatches,
-        Loader,
-        Rows,
-        with_own_order,
-        without_rows,
-    )
     from unidev.contract.memory import Extent, Memory, PeakCounter
     from unidev.contract.models import AnyModels, Models, Stored, TreeModels, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
-    from unidev.hardware.cuda import driver_cuda_version, has_one_instance
-    from unidev.hardware.gpu_memory import card_bytes
-    from unidev.hardware.machine import visible_gpus
-    from unidev.support.arguments import seconds_in
-    from unidev.support.build_cache import build_once
-    from unidev.support.forking import fork_safe_lock
-    from unidev.support.wording import kind_of
-    from unidev.worker_host.events import Ended, Event, Job, Output, Progress
-    from unidev.worker_host.folders import own_folder
-    from unidev.worker_host.frames import Frame
-    from unidev.worker_host.host import WorkerHost
-    from unidev.worker_host.ports import free_ports
+    from unidev.system.arguments import seconds_in
+    from unidev.system.build_cache import build_once
+    from unidev.system.cuda import driver_cuda_version, has_one_instance
+    from unidev.system.forking import fork_safe_lock
+    from unidev.system.gpu_memory import card_bytes
+    from unidev.system.host.events import Ended, Event, Job, Output, Progress
+    from unidev.system.host.folders import own_folder
+    from unidev.system.host.frames import Frame
+    from unidev.system.host.host import WorkerHost
+    from unidev.system.host.ports import free_ports
+    from unidev.system.machine import visible_gpus
+    from unidev.system.wording import kind_of
 
     __all__ = [
         "CONTRACT_VERSION",
@@ -167,25 +167,25 @@ _NAMES = {
     "contract.interop": "Exported Interop",
     "contract.launcher": "Launcher LauncherSpec",
     "contract.layers": "Functions Layers Moments",
-    "contract.loading": "EpochBatches Loader Rows with_own_order without_rows",
+    "contract.data_loaders": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
     "contract.models": "AnyModels Models Stored TreeModels check_state found_in",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches PlannedTransfer Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
-    "hardware.gpu_memory": "card_bytes",
-    "hardware.cuda": "driver_cuda_version has_one_instance",
-    "hardware.machine": "visible_gpus",
-    "support.arguments": "seconds_in",
-    "support.build_cache": "build_once",
-    "support.forking": "fork_safe_lock",
-    "support.wording": "kind_of",
-    "worker_host.events": "Ended Event Job Output Progress",
-    "worker_host.folders": "own_folder",
-    "worker_host.frames": "Frame",
-    "worker_host.host": "WorkerHost",
-    "worker_host.ports": "free_ports",
+    "system.gpu_memory": "card_bytes",
+    "system.cuda": "driver_cuda_version has_one_instance",
+    "system.machine": "visible_gpus",
+    "system.arguments": "seconds_in",
+    "system.build_cache": "build_once",
+    "system.forking": "fork_safe_lock",
+    "system.wording": "kind_of",
+    "system.host.events": "Ended Event Job Output Progress",
+    "system.host.folders": "own_folder",
+    "system.host.frames": "Frame",
+    "system.host.host": "WorkerHost",
+    "system.host.ports": "free_ports",
 }
 HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 """The module of each name, below ``unidev``."""

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
+    from unidev.contract.data_loaders import Loader
     from unidev.contract.device import Device
     from unidev.contract.estimating import Estimator
     from unidev.contract.group_engine import GroupEngine
     from unidev.contract.installation import Installation
     from unidev.contract.interop import Interop
     from unidev.contract.layers import Functions, Layers
-    from unidev.contract.loading import Loader
     from unidev.contract.memory import Extent, Memory, PeakCounter
     from unidev.contract.models import Models
     from unidev.contract.probe import Probe
@@ -149,4 +149,4 @@ class Abilities:
         "`group().shard`: the framework's loaders",
         "the framework's loaders are not connected",
     )
-    """Behind ``group().shard``: ``unidev/contract/loading.py``. Without it, arrays, sequences."""
+    """Behind ``group().shard``: ``contract/data_loaders.py``. Without it, arrays and sequences."""

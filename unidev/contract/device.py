@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.support.arguments import non_negative_integer
+from unidev.system.arguments import non_negative_integer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class Device:
 
     def _repr_html_(self) -> str:
         """For notebooks; loads nothing."""
-        from unidev.support.tables import Table, as_html
+        from unidev.system.tables import Table, as_html
 
         return as_html([Table(("device", "backend"), [(str(self), self.backend)])])
 
@@ -138,7 +138,7 @@ MOST_INDEX = 2**31 - 1
 
 def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str, int]:
     from unidev.errors import DeviceSpecError
-    from unidev.support.wording import shown
+    from unidev.system.wording import shown
 
     number = non_negative_integer(index, MOST_INDEX)
     if not isinstance(backend, str) or not isinstance(kind, str) or number is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unidev.errors import UnsupportedDtypeError
-from unidev.support.wording import shown
+from unidev.system.wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from unidev.contract.group_engine import HelperProcess
-    from unidev.worker_host.events import Event, Job
-    from unidev.worker_host.frames import Frame
+    from unidev.system.host.events import Event, Job
+    from unidev.system.host.frames import Frame
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.errors import UnsupportedOperation
-from unidev.support.wording import kind_of
+from unidev.system.wording import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

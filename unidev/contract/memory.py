@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from unidev.calls.driver_memory import DriverMemory
+    from unidev.backends.driver_memory import DriverMemory
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
 
@@ -51,7 +51,7 @@ class Memory(NamedTuple):
 
     def _repr_html_(self) -> str:
         """For notebooks: the three numbers, as a table."""
-        from unidev.support.tables import Table, as_html
+        from unidev.system.tables import Table, as_html
 
         notes = {0: ("shared with the host",)} if self.is_shared else {}
         return as_html([Table(self._fields, [[f"{each:,}" for each in self]], len(self), notes)])

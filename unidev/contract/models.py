@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.contract.dtypes import portable_name
 from unidev.contract.optional import optional
 from unidev.errors import CheckpointError
-from unidev.support.interrupts import held_interrupts
+from unidev.system.interrupts import held_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -97,7 +97,7 @@ class Probe(ABC):
 
         If the framework gives memory back late, in threads of its own, poll until the count stays.
         """
-        from unidev.hardware.host_memory import allocated_bytes  # only where pytest is
+        from unidev.system.host_memory import allocated_bytes  # only where pytest is
 
         return allocated_bytes(device)
 
@@ -110,7 +110,7 @@ class Probe(ABC):
         Raises:
             UnsupportedOperation: nothing reports it.
         """
-        from unidev.hardware.cuda import indices_with_context
+        from unidev.system.cuda import indices_with_context
 
         gpus = self.backend.device_count("gpu")
         return [self.backend.device("gpu", i) for i in indices_with_context() if i < gpus]

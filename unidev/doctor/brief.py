@@ -11,20 +11,20 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from unidev.backends.discovery import backend_specs
+from unidev.backends.known_frameworks import KnownFramework, with_described
 from unidev.contract.backend import Unsupported
 from unidev.doctor.diagnosis import diagnose
 from unidev.doctor.facts import Case, Framework
-from unidev.hardware.facts import NO_ANSWER
-from unidev.hardware.late_changes import changes
-from unidev.hardware.machine import read_machine, relevant
-from unidev.hardware.processes import this_process
-from unidev.registry.discovery import backend_specs
-from unidev.registry.known_frameworks import KnownFramework, with_described
+from unidev.system.facts import NO_ANSWER
+from unidev.system.late_changes import changes
+from unidev.system.machine import read_machine, relevant
+from unidev.system.processes import this_process
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.doctor.facts import Finding
-    from unidev.hardware.facts import Machine
+    from unidev.system.facts import Machine
 
 _WAIT_S = 3.0
 

@@ -9,7 +9,7 @@ from unidev.doctor.environment_causes import changed_too_late, chosen_backend, f
 from unidev.doctor.framework_causes import frameworks, unexplained
 from unidev.doctor.hardware_causes import no_gpu, simulated
 from unidev.doctor.memory_causes import memory
-from unidev.hardware.facts import WORKS
+from unidev.system.facts import WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,13 +7,13 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from unidev.doctor.diagnosis import is_healthy
-from unidev.support.version import __version__
+from unidev.system.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.doctor.facts import Case, Finding, Framework
-    from unidev.hardware.facts import Driver, Gpu, GpuProcess
+    from unidev.system.facts import Driver, Gpu, GpuProcess
 
 SCHEMA = 2
 """Raised when a field is removed or changes its meaning, not when one is added."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import CONTAINER_PAGES, DRIVER_PAGES, install_driver, start_container
-from unidev.hardware.facts import (
+from unidev.system.facts import (
     FAILS,
     MAKERS,
     MISMATCH,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from unidev.doctor.facts import Case
-    from unidev.hardware.facts import Driver, Machine, UnreadableGpu
+    from unidev.system.facts import Driver, Machine, UnreadableGpu
 
 _WSL_PAGE = "https://docs.nvidia.com/cuda/wsl-user-guide/index.html"
 _NOUVEAU_PAGE = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/index.html"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unidev.backends.discovery import EMBEDDED
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import set_variable
-from unidev.hardware.visible import (
+from unidev.system.visible import (
     EMPTY,
     LINKS,
     OUT_OF_RANGE,
@@ -17,14 +18,13 @@ from unidev.hardware.visible import (
     VARIABLES,
     applied,
 )
-from unidev.registry.discovery import EMBEDDED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unidev.doctor.facts import Case
-    from unidev.hardware.facts import Machine
-    from unidev.hardware.visible import Hiding
+    from unidev.system.facts import Machine
+    from unidev.system.visible import Hiding
 
 _FORK_PAGE = "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods"
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from unidev.backends.discovery import EMBEDDED, plugin_points
+from unidev.backends.known_frameworks import KnownFramework, with_described
+from unidev.backends.queries import ask_plugins
+from unidev.backends.simulation import DETAILS, VARIABLE
 from unidev.contract.installation import Build, Conflict, Wheel
 from unidev.doctor.facts import Case, Framework
-from unidev.hardware.driver_process import driver_process
-from unidev.hardware.late_changes import changes
-from unidev.hardware.machine import read_machine
-from unidev.hardware.processes import this_process
-from unidev.registry.discovery import EMBEDDED, plugin_points
-from unidev.registry.known_frameworks import KnownFramework, with_described
-from unidev.registry.queries import ask_plugins
-from unidev.registry.simulation import DETAILS, VARIABLE
+from unidev.system.driver_process import driver_process
+from unidev.system.late_changes import changes
+from unidev.system.machine import read_machine
+from unidev.system.processes import this_process
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
-    from unidev.support.child_processes import Interruption
+    from unidev.system.child_processes import Interruption
 
     Answer = dict[str, Any]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.hardware.facts import WORKS, Process
-from unidev.hardware.visible import SUBSET, hidden
-from unidev.registry.known_frameworks import KNOWN
+from unidev.backends.known_frameworks import KNOWN
+from unidev.system.facts import WORKS, Process
+from unidev.system.visible import SUBSET, hidden
 
 if TYPE_CHECKING:
+    from unidev.backends.known_frameworks import KnownFramework
     from unidev.contract.installation import Build
-    from unidev.hardware.facts import GpuProcess, Machine
-    from unidev.hardware.visible import Hiding
-    from unidev.registry.known_frameworks import KnownFramework
+    from unidev.system.facts import GpuProcess, Machine
+    from unidev.system.visible import Hiding
 
 
 @dataclass(frozen=True)

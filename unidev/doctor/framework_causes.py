@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from unidev.backends.known_frameworks import OUR_PLUGINS, install_command
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import lacks_hardware
 from unidev.doctor.remedies import install_driver, install_wheel, major
-from unidev.hardware.facts import MAKERS, WORKS
-from unidev.registry.known_frameworks import OUR_PLUGINS, install_command
+from unidev.system.facts import MAKERS, WORKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from unidev.backends.simulation import DETAILS, VARIABLE, gpus_in
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 from unidev.errors import SimulationError
-from unidev.registry.simulation import DETAILS, VARIABLE, gpus_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unidev.doctor.facts import Case
-    from unidev.hardware.facts import Machine
+    from unidev.system.facts import Machine
 
 
 def no_gpu(case: Case) -> Iterator[Finding]:

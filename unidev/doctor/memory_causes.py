@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import set_variable
-from unidev.support.wording import bytes_text
+from unidev.system.wording import bytes_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from unidev.backends.known_frameworks import KnownFramework
     from unidev.doctor.facts import Case
-    from unidev.hardware.facts import Gpu, GpuProcess, Machine
-    from unidev.registry.known_frameworks import KnownFramework
+    from unidev.system.facts import Gpu, GpuProcess, Machine
 
 _LEAST_FREE = 0.1
 """With less than this fraction of its memory free, a GPU counts as full."""

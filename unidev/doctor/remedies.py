@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unidev.doctor.facts import Remedy
-from unidev.hardware.facts import MAKERS
+from unidev.system.facts import MAKERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from unidev.contract.installation import Build, Wheel
-    from unidev.hardware.facts import Machine
+    from unidev.system.facts import Machine
 
 DRIVER_PAGES = {
     "cuda": "https://www.nvidia.com/en-us/drivers/",

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from unidev.doctor.diagnosis import is_healthy
-from unidev.hardware.facts import MAKERS, WORKS
-from unidev.hardware.gpu_memory import free_text
-from unidev.support.tables import Table
-from unidev.support.wording import count_text
+from unidev.system.facts import MAKERS, WORKS
+from unidev.system.gpu_memory import free_text
+from unidev.system.tables import Table
+from unidev.system.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from unidev.doctor.facts import Case, Finding, Framework
-    from unidev.hardware.facts import Driver
+    from unidev.system.facts import Driver
 
 
 def print_diagnosis(case: Case, findings: Sequence[Finding], console: Console) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.calls.boundary import errors_of
+from unidev.backends.boundary import errors_of
 from unidev.contract.backend import Unsupported
 from unidev.errors import InvalidDataError, UnsupportedOperation
-from unidev.hardware.gpu_memory import CARD_BYTES
-from unidev.support.arguments import non_negative_integer
-from unidev.support.wording import bytes_in, bytes_text, kind_of, lacks_unit, shown
+from unidev.system.arguments import non_negative_integer
+from unidev.system.gpu_memory import CARD_BYTES
+from unidev.system.wording import bytes_in, bytes_text, kind_of, lacks_unit, shown
 from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, shape_of
 from unidev.tensors.containers import Opened
 
@@ -51,7 +51,7 @@ class MemoryEstimate(NamedTuple):
 
     def _repr_html_(self) -> str:
         """For notebooks: the same, as a table."""
-        from unidev.support.tables import Table, as_html
+        from unidev.system.tables import Table, as_html
 
         lines = [*self._lines()]
         rows = [[kind, bytes_text(count)] for kind, count in self.by_kind.items()]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from unidev.calls.boundary import call, translated
+from unidev.backends.boundary import call, translated
+from unidev.backends.loading import backend_of_type
+from unidev.backends.selection import active_backend
 from unidev.contract.dtypes import portable_name
 from unidev.errors import (
     BackendMismatchError,
@@ -14,10 +16,8 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.registry.loading import backend_of_type
-from unidev.registry.selection import active_backend
-from unidev.support.arguments import real_number
-from unidev.support.wording import kind_of, shown
+from unidev.system.arguments import real_number
+from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of

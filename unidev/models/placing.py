@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call
-from unidev.calls.transfers import of_model, of_tensors
-from unidev.devices.finding import resolve_device
+from unidev.backends.boundary import call
+from unidev.backends.transfers import of_model, of_tensors
 from unidev.errors import NotAModelError, NotATensorError, UnsupportedContainerError
 from unidev.models import trees
-from unidev.support.forking import fork_safe_lock
-from unidev.support.wording import kind_of, type_name
+from unidev.system.forking import fork_safe_lock
+from unidev.system.wording import kind_of, type_name
 from unidev.tensors.classify import (
     CONTAINER,
     MODEL,
@@ -18,6 +17,7 @@ from unidev.tensors.classify import (
     model_of,
 )
 from unidev.tensors.containers import tensors_of
+from unidev.tensors.devices import resolve_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.tracer import PlannedTransfer
-    from unidev.devices.finding import DeviceLike
+    from unidev.tensors.devices import DeviceLike
 
     M = TypeVar("M")
     Opt = TypeVar("Opt")

@@ -13,7 +13,7 @@ import optree
 
 from unidev.contract.models import Stored
 from unidev.errors import BackendMismatchError, InvalidDataError, NotATensorError
-from unidev.support.wording import kind_of
+from unidev.system.wording import kind_of
 from unidev.tensors.containers import Opened, replace_tensors
 from unidev.tensors.opening import WrittenStep
 

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.calls.boundary import call, errors_of
+from unidev.backends.boundary import call, errors_of
+from unidev.backends.scopes import innermost_device
+from unidev.backends.selection import active_backend
 from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
-from unidev.registry.scopes import innermost_device
-from unidev.registry.selection import active_backend
-from unidev.support.arguments import flag, fraction, pair, size
+from unidev.system.arguments import flag, fraction, pair, size
 from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.layers import Layers
-    from unidev.support.arguments import Pair
+    from unidev.system.arguments import Pair
 
     Array = np.ndarray[Any, Any]
     Model = Any

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.calls.boundary import call
-from unidev.calls.framework_errors import framework_error
+from unidev.backends.boundary import call
+from unidev.backends.framework_errors import framework_error
+from unidev.backends.loading import backend_of_type, device_getters
 from unidev.contract.dtypes import DTYPES, portable_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
-from unidev.registry.loading import backend_of_type, device_getters
-from unidev.support.arguments import pair
-from unidev.support.wording import kind_of
+from unidev.system.arguments import pair
+from unidev.system.wording import kind_of
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.classify import backend_of_tensor, shape_unknown
 
 if TYPE_CHECKING:
-    from unidev.support.arguments import Pair
+    from unidev.system.arguments import Pair
 
     Tensor = Any
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from unidev.backends.loading import backend_of_type, device_getters
 from unidev.errors import DeviceMismatchError, NotATensorError, UnsupportedOperation
-from unidev.registry.loading import backend_of_type, device_getters
 from unidev.tensors.classify import extents_of, is_model
 
 TYPE_CHECKING = False

@@ -16,7 +16,14 @@ from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 from itertools import islice
 from types import GetSetDescriptorType, MemberDescriptorType, ModuleType
 
-from unidev.calls.boundary import call
+from unidev.backends.boundary import call
+from unidev.backends.loading import (
+    backend_of_model_type,
+    backend_of_namespace,
+    backend_of_type,
+    backends_of_namespace,
+    openers,
+)
 from unidev.contract.device import Device
 from unidev.errors import (
     InvalidDataError,
@@ -25,14 +32,7 @@ from unidev.errors import (
     UnsupportedContainerError,
     UnsupportedOperation,
 )
-from unidev.registry.loading import (
-    backend_of_model_type,
-    backend_of_namespace,
-    backend_of_type,
-    backends_of_namespace,
-    openers,
-)
-from unidev.support.wording import kind_of, shown
+from unidev.system.wording import kind_of, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -378,7 +378,7 @@ def shape_unknown() -> InvalidDataError:
 
 def not_a_tensor(x: object) -> UnidevError:
     """The error for an object that must be a tensor, and is not, or not yet."""
-    from unidev.registry.discovery import backend_specs
+    from unidev.backends.discovery import backend_specs
 
     kind, backend = classify(x)
     if backend is not None and backend.traced(x):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
+from unidev.backends.loading import backend_of_type
 from unidev.errors import UnidevError, UnsupportedContainerError
-from unidev.registry.loading import backend_of_type
-from unidev.support.wording import kind_of
+from unidev.system.wording import kind_of
 from unidev.tensors.classify import model_of
 from unidev.tensors.opening import Movable
 from unidev.tensors.taking_apart import TakenApart

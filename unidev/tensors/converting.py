@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call, errors_of
-from unidev.calls.transfers import nbytes_of
+from unidev.backends.boundary import call, errors_of
+from unidev.backends.loading import (
+    backend_of_type,
+    backends_by_type,
+    device_getters,
+    loaded_backends,
+)
+from unidev.backends.observer import thread
+from unidev.backends.selection import backend_named
+from unidev.backends.transfers import nbytes_of
 from unidev.contract.dtypes import portable_name
 from unidev.contract.optional import Unsupported
-from unidev.devices.finding import devices_of, resolve_device
 from unidev.errors import (
     BackendMismatchError,
     DeviceNotFoundError,
@@ -15,15 +22,8 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.registry.loading import (
-    backend_of_type,
-    backends_by_type,
-    device_getters,
-    loaded_backends,
-)
-from unidev.registry.observer import thread
-from unidev.registry.selection import backend_named
-from unidev.support.wording import kind_of, shown
+from unidev.system.wording import kind_of, shown
+from unidev.tensors.devices import devices_of, resolve_device
 from unidev.tensors.python_data import as_numpy
 from unidev.tensors.transfer import copied
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from unidev.calls.framework_errors import Doing
+    from unidev.backends.framework_errors import Doing
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.interop import Interop
     from unidev.contract.tracer import PlannedTransfer
-    from unidev.devices.finding import DeviceLike
+    from unidev.tensors.devices import DeviceLike
 
 
 def convert(

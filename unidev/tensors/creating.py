@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call
-from unidev.calls.framework_errors import framework_error
-from unidev.calls.transfers import from_host, of_tensor
+from unidev.backends.boundary import call
+from unidev.backends.framework_errors import framework_error
+from unidev.backends.loading import backend_of_type, load_backend, loaded_backends
+from unidev.backends.scopes import innermost_device
+from unidev.backends.transfers import from_host, of_tensor
 from unidev.contract.device import Device
 from unidev.contract.dtypes import DTYPES, name_of, narrow_name, native_dtype, portable_name
-from unidev.devices.finding import default_device, resolve_device
 from unidev.errors import (
     BackendMismatchError,
     InvalidDataError,
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
-from unidev.registry.loading import backend_of_type, load_backend, loaded_backends
-from unidev.registry.scopes import innermost_device
-from unidev.support.arguments import real_number, sizes_of
-from unidev.support.wording import kind_of, shown
+from unidev.system.arguments import real_number, sizes_of
+from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import has_device
 from unidev.tensors.classify import backend_of_tensor, shape_of
+from unidev.tensors.devices import default_device, resolve_device
 from unidev.tensors.generator import draw
 from unidev.tensors.python_data import (
     always_fits,
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.calls.framework_errors import Doing
+    from unidev.backends.framework_errors import Doing
     from unidev.contract.backend import Backend
-    from unidev.devices.finding import DeviceLike
+    from unidev.tensors.devices import DeviceLike
 
     Shape = int | tuple[int, ...]
 

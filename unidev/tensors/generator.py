@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from unidev.calls.framework_errors import framework_error
+from unidev.backends.framework_errors import framework_error
 from unidev.errors import InvalidDataError
-from unidev.support.arguments import non_negative_integer
-from unidev.support.forking import fork_safe_lock
-from unidev.support.wording import shown
+from unidev.system.arguments import non_negative_integer
+from unidev.system.forking import fork_safe_lock
+from unidev.system.wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from unidev.devices.finding import as_device, resolve_device
+from unidev.backends.loading import backend_of_type, load_backend
 from unidev.errors import BackendMismatchError, InvalidDataError
-from unidev.registry.loading import backend_of_type, load_backend
-from unidev.support.wording import shown
+from unidev.system.wording import shown
 from unidev.tensors import containers
 from unidev.tensors.creating import read, uploader
+from unidev.tensors.devices import as_device, resolve_device
 from unidev.tensors.python_data import refuse_masked
 from unidev.tensors.transfer import moved
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.devices.finding import DeviceLike
+    from unidev.tensors.devices import DeviceLike
     from unidev.tensors.taking_apart import OwnTo
 
     T = TypeVar("T")

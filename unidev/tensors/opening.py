@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
-from unidev.calls.boundary import call
+from unidev.backends.boundary import call
+from unidev.backends.loading import backend_of_type, new_containers
 from unidev.errors import UnsupportedContainerError
-from unidev.registry.loading import backend_of_type, new_containers
-from unidev.support.wording import kind_of, shown, type_name
+from unidev.system.wording import kind_of, shown, type_name
 from unidev.tensors.classify import (
     ITEMS,
     attributes_of,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call
+from unidev.backends.boundary import call
 from unidev.contract.backend import Unsupported
 from unidev.errors import UnsupportedOperation
 from unidev.tensors.containers import replace_tensors

@@ -7,7 +7,7 @@ import sys
 
 from unidev.contract.dtypes import DTYPES, FINITE, NARROW, numpy_name
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
-from unidev.support.wording import kind_of, shown, type_name
+from unidev.system.wording import kind_of, shown, type_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _collect_types(items: Any, found: set[type], around: list[int]) -> None:
 def _check_types(types: set[type]) -> None:
     import numpy as np
 
-    from unidev.registry.loading import backend_of_type
+    from unidev.backends.loading import backend_of_type
 
     for cls in types:
         if issubclass(cls, _NUMBERS):

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import optree
 
+from unidev.backends.loading import backends_by_type, new_containers, openers
+from unidev.backends.selection import EMBEDDED, backend_choice
 from unidev.errors import (
     AmbiguousBackendError,
     CircularContainerError,
@@ -19,9 +21,7 @@ from unidev.errors import (
     UnidevError,
     UnsupportedContainerError,
 )
-from unidev.registry.loading import backends_by_type, new_containers, openers
-from unidev.registry.selection import EMBEDDED, backend_choice
-from unidev.support.wording import kind_of, shown
+from unidev.system.wording import kind_of, shown
 from unidev.tensors.classify import (
     CONTAINER,
     MODEL,

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call
-from unidev.calls.transfers import of_tensor
+from unidev.backends.boundary import call
+from unidev.backends.loading import backend_of_type, copiers, device_getters
+from unidev.backends.transfers import of_tensor
 from unidev.contract.device import Device
-from unidev.devices.finding import as_device, resolve_device
 from unidev.errors import BackendMismatchError
-from unidev.registry.loading import backend_of_type, copiers, device_getters
 from unidev.tensors.classify import PLAIN, values_of
+from unidev.tensors.devices import as_device, resolve_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
-    from unidev.calls.framework_errors import Doing
+    from unidev.backends.framework_errors import Doing
     from unidev.contract.backend import Backend
-    from unidev.devices.finding import DeviceLike
+    from unidev.tensors.devices import DeviceLike
 
     T = TypeVar("T")
     Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]

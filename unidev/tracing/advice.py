@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from unidev.backends.discovery import backend_specs
+from unidev.backends.loading import loaded_backends
 from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Tracer
-from unidev.registry.discovery import backend_specs
-from unidev.registry.loading import loaded_backends
 
 if TYPE_CHECKING:
     from unidev.contract.device import Device

@@ -20,7 +20,7 @@ SCHEMA = 1
 
 def json_pieces(trace: Trace) -> Iterator[str]:
     """The trace as JSON; each transfer on a line of its own."""
-    from unidev.support.version import __version__
+    from unidev.system.version import __version__
 
     head = {
         "schema": SCHEMA,

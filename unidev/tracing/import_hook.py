@@ -10,10 +10,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from unidev.registry.discovery import backend_specs
-from unidev.registry.import_hook import FrameworkFinder
-from unidev.registry.observer import thread
-from unidev.support.forking import fork_safe_lock
+from unidev.backends.discovery import backend_specs
+from unidev.backends.import_hook import FrameworkFinder
+from unidev.backends.observer import thread
+from unidev.system.forking import fork_safe_lock
 
 if TYPE_CHECKING:
     from unidev.errors import UnidevError

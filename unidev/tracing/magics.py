@@ -7,7 +7,7 @@ from itertools import takewhile
 from keyword import iskeyword
 from typing import TYPE_CHECKING
 
-from unidev.support.wording import shown
+from unidev.system.wording import shown
 from unidev.tracing.call_site import running_cell
 from unidev.tracing.trace_transfers import trace_transfers
 

@@ -9,13 +9,13 @@ from functools import cache, partial, wraps
 from threading import current_thread
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.backends.discovery import backend_specs
+from unidev.backends.loading import load_backend
+from unidev.backends.observer import thread
 from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Patches
 from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
-from unidev.registry.discovery import backend_specs
-from unidev.registry.loading import load_backend
-from unidev.registry.observer import thread
-from unidev.support.wording import bytes_text
+from unidev.system.wording import bytes_text
 from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.tracer import PlannedTransfer
-    from unidev.hardware.late_changes import Change
+    from unidev.system.late_changes import Change
     from unidev.tracing.call_site import Line
     from unidev.tracing.transfer_guard import transfer_guard
 

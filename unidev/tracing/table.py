@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.support.tables import Table
-from unidev.support.wording import bytes_text, count_text, seconds_text
+from unidev.system.tables import Table
+from unidev.system.wording import bytes_text, count_text, seconds_text
 from unidev.tracing.advice import spoken
 
 if TYPE_CHECKING:

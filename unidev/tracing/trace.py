@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
-from unidev.support.atomic_file import write_whole
-from unidev.support.forking import fork_safe_lock
-from unidev.support.wording import bytes_text, count_text
+from unidev.system.atomic_file import write_whole
+from unidev.system.forking import fork_safe_lock
+from unidev.system.wording import bytes_text, count_text
 
 if TYPE_CHECKING:
     import os
@@ -256,14 +256,14 @@ class Trace:
         write_whole(path, chrome_pieces(self))
 
     def __str__(self) -> str:
-        from unidev.support.tables import as_text
+        from unidev.system.tables import as_text
         from unidev.tracing.table import parts
 
         return as_text(parts(self))
 
     def _repr_html_(self) -> str:
         """For notebooks: what ``str`` gives, as a table."""
-        from unidev.support.tables import as_html
+        from unidev.system.tables import as_html
         from unidev.tracing.table import parts
 
         return as_html(parts(self))

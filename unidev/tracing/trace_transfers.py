@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
+from unidev.backends.observer import thread
 from unidev.errors import InvalidDataError
-from unidev.registry.observer import thread
-from unidev.support.arguments import non_negative_integer
-from unidev.support.wording import shown
+from unidev.system.arguments import non_negative_integer
+from unidev.system.wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from unidev.backends.observer import thread
 from unidev.errors import InvalidDataError
-from unidev.registry.observer import thread
-from unidev.support.wording import shown
+from unidev.system.wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

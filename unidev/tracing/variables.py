@@ -6,10 +6,10 @@ import os
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from unidev.backends.observer import thread
 from unidev.contract.tracer import Patches
-from unidev.hardware.late_changes import note
-from unidev.hardware.visible import VARIABLES
-from unidev.registry.observer import thread
+from unidev.system.late_changes import note
+from unidev.system.visible import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

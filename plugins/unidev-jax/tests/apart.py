@@ -8,10 +8,10 @@ import engine_samples
 import jax
 import run_samples
 
-from unidev.distributed.exchange import membership
-from unidev.distributed.exchange.agreeing import Agreement
-from unidev.distributed.launchers.processes import Processes
-from unidev.distributed.messages.channel import Channel
+from unidev.parallel.exchange import membership
+from unidev.parallel.exchange.agreeing import Agreement
+from unidev.parallel.launchers.processes import Processes
+from unidev.parallel.messages.channel import Channel
 from unidev_jax.group.engine import JaxEngine
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import pytest
 
 import unidev
 from unidev import DeletedTensorError, DeviceNotFoundError, DeviceSpecError, UnsupportedOperation
-from unidev.calls import driver_memory
+from unidev.backends import driver_memory
 from unidev.contract import Build
-from unidev.hardware.facts import NO_LIBRARY, WORKS, Driver, Gpu
+from unidev.system.facts import NO_LIBRARY, WORKS, Driver, Gpu
 from unidev_mxnet.installation import MxnetInstallation
 
 

@@ -4,7 +4,7 @@ from importlib import metadata
 
 import pytest
 
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from sharded import shards
 import unidev
 
 if TYPE_CHECKING:
-    from unidev.data.sharding import Shard
+    from unidev.parallel.batches.sharding import Shard
 
 
 class Unsized(Dataset):  # type: ignore[misc]

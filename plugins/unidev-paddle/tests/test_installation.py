@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 
 def built(monkeypatch, **reported):

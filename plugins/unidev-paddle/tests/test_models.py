@@ -11,7 +11,7 @@ import paddle
 import pytest
 
 import unidev
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 
 GPU = unidev.gpu(1)
 BACKEND = load_backend("paddle")

@@ -19,7 +19,7 @@ from sharded import shards
 import unidev
 
 if TYPE_CHECKING:
-    from unidev.data.sharding import Shard
+    from unidev.parallel.batches.sharding import Shard
 
 
 class Squares(Dataset):  # type: ignore[misc]

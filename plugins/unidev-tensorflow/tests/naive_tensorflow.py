@@ -6,8 +6,8 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import unidev_tensorflow
+from unidev.backends.loading import load_class
 from unidev.contract.hookspecs import hookimpl
-from unidev.registry.loading import load_class
 
 if TYPE_CHECKING:
     from collections.abc import Callable

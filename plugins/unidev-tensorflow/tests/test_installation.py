@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import tensorflow as tf
 
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 from unidev_tensorflow import installation
 from unidev_tensorflow.installation import PAGE, TensorFlowInstallation
 

@@ -73,7 +73,7 @@ def test_a_dataset_may_be_the_first_that_unidev_sees_of_tensorflow(warm_python) 
     done = warm_python(
         """if True:
         import tensorflow as tf, unidev
-        from unidev.registry.loading import loaded_backends
+        from unidev.backends.loading import loaded_backends
         assert not loaded_backends
         batches = iter(unidev.prefetch(tf.data.Dataset.range(3), "cpu"))
         assert "tensorflow" in loaded_backends

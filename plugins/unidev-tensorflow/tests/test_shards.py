@@ -11,7 +11,7 @@ from sharded import shards
 import unidev
 
 if TYPE_CHECKING:
-    from unidev.data.sharding import Shard
+    from unidev.parallel.batches.sharding import Shard
 
 
 def numbers(shard: Shard) -> list[list[int]]:

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 import unidev
-from unidev.distributed.exchange import engines, overlap
+from unidev.parallel.exchange import engines, overlap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

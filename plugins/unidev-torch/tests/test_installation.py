@@ -6,7 +6,7 @@ import sys
 
 import torch
 
-from unidev.registry.loading import load_backend
+from unidev.backends.loading import load_backend
 from unidev_torch.installation import PAGE, TorchInstallation
 
 

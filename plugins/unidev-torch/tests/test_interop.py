@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import unidev
+from unidev.backends.loading import load_backend
 from unidev.errors import UnsupportedOperation
-from unidev.registry.loading import load_backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable

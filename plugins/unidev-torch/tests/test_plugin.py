@@ -19,9 +19,9 @@ def test_the_spec_is_for_torch() -> None:
 
 def test_finding_the_plugin_imports_no_framework(python: Python) -> None:
     done = python(
-        "import sys, unidev, unidev.registry.discovery\n"
-        "import unidev_torch.simulator\n"
-        "unidev_torch.simulator.TorchSimulator()\n"
+        "import sys, unidev, unidev.backends.discovery\n"
+        "import unidev_torch_simulator\n"
+        "unidev_torch_simulator.TorchSimulator()\n"
         "print('torch' in unidev.list_backends(), 'torch' in sys.modules)\n"
     )
     assert (done.stdout, done.stderr) == ("True False\n", "")

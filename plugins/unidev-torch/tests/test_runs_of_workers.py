@@ -12,14 +12,14 @@ import run_samples
 import run_with_adam
 
 import unidev
-from unidev.worker_host.host import WorkerHost
+from unidev.system.host.host import WorkerHost
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
 
-    from unidev.worker_host.frames import Frame
+    from unidev.system.host.frames import Frame
 
 TORCHRUN = """
 import atexit

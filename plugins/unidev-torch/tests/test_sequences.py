@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from unidev.conformance.checks.tensor.test_sequences import test_of_tensors as of_tensors
-from unidev.conformance.checks.train.test_training_sequences import (
+from unidev.backends.loading import load_backend
+from unidev_conformance.checks.tensor.test_sequences import test_of_tensors as of_tensors
+from unidev_conformance.checks.train.test_training_sequences import (
     test_of_models_and_shards as of_models_and_shards,
 )
-from unidev.conformance.kit.workbench import Workbench
-from unidev.registry.loading import load_backend
+from unidev_conformance.kit.workbench import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from torch.utils.data import (
 import unidev
 
 if TYPE_CHECKING:
-    from unidev.data.sharding import Shard
+    from unidev.parallel.batches.sharding import Shard
 
 
 class Squares(Dataset[tuple[int, float]]):

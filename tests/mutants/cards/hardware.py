@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import mutant, replace, replace_value
+from unidev.backends.numpy_backend import simulated_array
+from unidev.backends.numpy_backend.backend import _refuse_references
+from unidev.backends.numpy_backend.probe import NumpyProbe
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract.backend import Memory
 from unidev.contract.memory import PeakCounter
 from unidev.errors import UnsupportedOperation
-from unidev.numpy_backend import simulated_array
-from unidev.numpy_backend.backend import _refuse_references
-from unidev.numpy_backend.probe import NumpyProbe
-from unidev.numpy_backend.simulated_array import SimulatedArray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -305,7 +305,7 @@ def _probe(probe: Any, cards: Cards, array_type: Any) -> None:
         write_now(self, x, value)
 
     def allocated_bytes(self: Any, device: Any) -> int:
-        from unidev.hardware.host_memory import allocated_bytes
+        from unidev.system.host_memory import allocated_bytes
 
         card = cards.of(device)
         return allocated_bytes(device) if card is None else card.used

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from mutants.cards.hardware import cards_mutant, plain, put_cards_into
 from mutants.mutant import around, replace, replace_value, torch_mutant
-from unidev.conformance.kit.workbench import Workbench
+from unidev.backends.numpy_backend.probe import NumpyProbe
 from unidev.contract import HardwareProbe, RecordedCopy
-from unidev.numpy_backend.probe import NumpyProbe
+from unidev_conformance.kit.workbench import Workbench
 
 if TYPE_CHECKING:
     from mutants.cards.hardware import Cards

@@ -17,7 +17,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 def _activate() -> str | None:
     """Set up the simulated GPUs; returns why this Python must not go on, if so."""
     try:
-        from unidev.registry.import_hook import activate
+        from unidev.backends.import_hook import activate
 
         activate()
     except (ImportError, SyntaxError) as error:

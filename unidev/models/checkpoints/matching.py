@@ -18,7 +18,7 @@ from unidev.errors import (
 )
 from unidev.models import trees
 from unidev.models.checkpoints.format import CODES, Entry, content_digest
-from unidev.support.wording import kind_of, one_line
+from unidev.system.wording import kind_of, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.calls.boundary import call, errors_of
+from unidev.backends.boundary import call, errors_of
 from unidev.models.checkpoints.format import FORMAT, Entry, nbytes
 from unidev.models.checkpoints.reading import opened_checkpoint
 from unidev.models.checkpoints.writing import write_checkpoint
-from unidev.support.atomic_file import replacing
-from unidev.support.version import __version__
-from unidev.support.wording import kind_of
+from unidev.system.atomic_file import replacing
+from unidev.system.version import __version__
+from unidev.system.wording import kind_of
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend

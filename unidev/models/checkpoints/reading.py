@@ -24,7 +24,7 @@ from unidev.models.checkpoints.format import (
     numpy_dtype,
     validate,
 )
-from unidev.support.wording import one_line
+from unidev.system.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

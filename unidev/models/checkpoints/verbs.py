@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from unidev.calls.boundary import call, errors_of, verb
-from unidev.calls.transfers import from_host, into_tensor, of_tensor
-from unidev.devices.finding import resolve_device
+from unidev.backends.boundary import call, errors_of, verb
+from unidev.backends.transfers import from_host, into_tensor, of_tensor
 from unidev.models.placing import backend_of_model, place_on
 from unidev.models.trees import is_tree, rebuilt
-from unidev.support.arguments import checked_path
-from unidev.support.wording import bytes_text, kind_of
+from unidev.system.arguments import checked_path
+from unidev.system.wording import bytes_text, kind_of
 from unidev.tensors.classify import model_of
+from unidev.tensors.devices import resolve_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.devices.finding import DeviceLike
     from unidev.models.checkpoints.format import Entry
     from unidev.models.checkpoints.matching import Slot
     from unidev.models.checkpoints.shards import Checkpoint
+    from unidev.tensors.devices import DeviceLike
 
     Array = np.ndarray[Any, Any]
 
@@ -121,9 +121,9 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     from unidev.models.checkpoints.format import FORMAT, nbytes
     from unidev.models.checkpoints.matching import check_storable, merged, slots_of, values_of
     from unidev.models.checkpoints.writing import write_checkpoint
-    from unidev.support.atomic_file import replacing
-    from unidev.support.progress import progress
-    from unidev.support.version import __version__
+    from unidev.system.atomic_file import replacing
+    from unidev.system.progress import progress
+    from unidev.system.version import __version__
 
     saving = f"saving a {kind_of(model)}"
     with errors_of(backend, saving):
@@ -161,7 +161,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
 def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any:
     from unidev.models.checkpoints.matching import fitted, slots_of
     from unidev.models.checkpoints.shards import opened
-    from unidev.support.progress import progress
+    from unidev.system.progress import progress
 
     with (
         opened(path) as file,
@@ -225,7 +225,7 @@ def _write(
 
     from unidev.models.checkpoints.format import nbytes
     from unidev.models.checkpoints.matching import check_written, model_layout
-    from unidev.support.interrupts import held_interrupts
+    from unidev.system.interrupts import held_interrupts
 
     doing = _loading(model)
     buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)

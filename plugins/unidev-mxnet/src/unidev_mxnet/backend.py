@@ -57,7 +57,7 @@ class MxnetBackend(Backend):
     models = part("unidev_mxnet.models:MxnetModels")
     autograd = part("unidev_mxnet.autograd:MxnetAutograd")
     layers = part("unidev_mxnet.nn.layers:MxnetLayers")
-    loader = part("unidev_mxnet.loading:MxnetLoader")
+    loader = part("unidev_mxnet.data_loaders:MxnetLoader")
     functions = part("unidev_mxnet.nn:MxnetFunctions")
     collectives = part("unidev_mxnet.collectives:MxnetCollectives")
     group_engine = part("unidev_mxnet.group.engine:MxnetEngine")

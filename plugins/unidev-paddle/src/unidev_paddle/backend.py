@@ -64,7 +64,7 @@ class PaddleBackend(Backend):
     models = part("unidev_paddle.models:PaddleModels")
     autograd = part("unidev_paddle.autograd:PaddleAutograd")
     layers = part("unidev_paddle.nn.layers:PaddleLayers")
-    loader = part("unidev_paddle.loading:PaddleLoader")
+    loader = part("unidev_paddle.data_loaders:PaddleLoader")
     functions = part("unidev_paddle.nn:PaddleFunctions")
     collectives = part("unidev_paddle.collectives:PaddleCollectives")
     group_engine = part("unidev_paddle.group.engine:PaddleEngine")

@@ -55,7 +55,7 @@ class TensorFlowBackend(Backend):
     models = part("unidev_tensorflow.models:TensorFlowModels")
     autograd = part("unidev_tensorflow.autograd:TensorFlowAutograd")
     layers = part("unidev_tensorflow.nn:make_layers")
-    loader = part("unidev_tensorflow.loading:TensorFlowLoader")
+    loader = part("unidev_tensorflow.data_loaders:TensorFlowLoader")
     functions = part("unidev_tensorflow.nn:TensorFlowFunctions")
     collectives = part("unidev_tensorflow.collectives:TensorFlowCollectives")
     group_engine = part("unidev_tensorflow.group.engine:TensorFlowEngine")

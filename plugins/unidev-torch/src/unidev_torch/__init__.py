@@ -15,6 +15,6 @@ def unidev_register_backend() -> BackendSpec:
         tested_until="2.14",
         install="pip install torch",
         load="unidev_torch.backend:TorchBackend",
-        simulator="unidev_torch.simulator:TorchSimulator",
+        simulator="unidev_torch_simulator:TorchSimulator",
         group_setting="unidev_torch.group:TorchSetting",
     )

@@ -15,7 +15,7 @@ from unidev_torch import accelerator, tensors
 from unidev_torch.accelerator import ACCELERATORS, TorchCopyStream
 from unidev_torch.containers import CONTAINERS, opened
 from unidev_torch.scopes import NativeScope
-from unidev_torch.simulator import cuda
+from unidev_torch_simulator import cuda
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ class TorchBackend(Backend):
     models = part("unidev_torch.models:TorchModels")
     autograd = part("unidev_torch.autograd:TorchAutograd")
     layers = part("unidev_torch.nn.layers:TorchLayers")
-    loader = part("unidev_torch.loading:TorchLoader")
+    loader = part("unidev_torch.data_loaders:TorchLoader")
     functions = part("unidev_torch.nn:TorchFunctions")
     collectives = part("unidev_torch.collectives:TorchCollectives")
     group_engine = part("unidev_torch.group.engine:TorchEngine")

@@ -11,7 +11,7 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMPUTE = ("unidev.conformance", "unidev.nn")
+_COMPUTE = ("unidev_conformance", "unidev.nn")
 """Their functions may be what the user compiles."""
 
 # Private: `torch.compiler.disable` would import the compiler, which takes seconds (2.13).

@@ -1,0 +1,361 @@
+"""``DataParallel``: the probe's model at work on several devices.
+
+PYTEST_DONT_REWRITE
+"""
+
+from __future__ import annotations
+
+import tempfile
+from functools import partial
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import example, given
+
+import unidev
+from unidev import nn
+from unidev.contract.backend import Unsupported
+from unidev_conformance.kit.inputs import trees
+from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, pick, some
+from unidev_conformance.kit.models import neural
+from unidev_conformance.kit.models.differentiating import times, total
+from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
+from unidev_conformance.kit.models.layered import fill
+from unidev_conformance.kit.models.parallel_models import ROWS, Parallel, check_close
+from unidev_conformance.kit.models.sample_models import INPUT, Sample
+from unidev_conformance.kit.models.stored_models import values_of
+from unidev_conformance.running.catalog import check
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from unidev.contract.device import Device
+    from unidev_conformance.kit.inputs.trees import Tree
+    from unidev_conformance.kit.workbench import Workbench
+
+    Random = np.random.Generator
+
+_NEEDS = ("collectives", "models", "probe.models")
+_TRAINS = (*_NEEDS, "autograd")
+
+
+def _net(layers: int = 1) -> Any:
+    unidev.seed(1)
+    inner = [layer for _ in range(layers - 1) for layer in (nn.dense(8, 8), nn.tanh())]
+    return nn.sequential(nn.dense(4, 8), nn.tanh(), *inner, nn.dense(8, 4))
+
+
+def _groups(bench: Workbench) -> Iterator[list[Device]]:
+    devices = bench.several(3)
+    yield devices[-2:]
+    yield devices[:3]
+
+
+@check(required=True, needs=(*_TRAINS, "layers"))
+def test_steps(bench: Workbench) -> None:
+    """After some steps replicas have the same bits, and weights are those of one device."""
+    groups = list(_groups(bench))
+
+    @a_couple
+    @given(from_seed(lambda r: (int(r.integers(1, 13)), int(r.integers(1, 5)), pick(r, groups))))
+    @example((1, 12, groups[0]))
+    @example((9, 3, groups[1]))
+    def trained(case: tuple[int, int, list[Device]]) -> None:
+        _check_steps(bench, *case)
+
+    trained()
+
+
+def _check_steps(bench: Workbench, layers: int, steps: int, devices: list[Device]) -> None:
+    parallel = Parallel(bench, devices, _net(layers))
+    alone = Parallel(bench, devices[:1], _net(layers))
+    for _ in range(steps):
+        loss, gradients = parallel.step()
+        expected, wanted = alone.step(alone.sample.model)
+    where = f"{parallel.where}, {layers} inner layers, after {steps} steps"
+    parallel.check_replicas(where)
+    check_close(bench, loss, expected, f"{where}: the loss")
+    bench.oracle.check_device(loss, devices[0], f"{where}: the loss")
+    assert list(gradients) == list(wanted), f"{where}: gradients of {list(gradients)}"
+    for name, x in unidev.parameters(alone.sample.model).items():
+        check_close(bench, unidev.parameters(parallel.net)[name], x, f"{where}: {name}")
+    for name, gradient in gradients.items():
+        bench.oracle.check_device(gradient, devices[0], f"{where}: the gradient of {name}")
+        assert parallel.sample.array(gradient).any(), f"{where}: {name} has a gradient of zeros"
+
+
+@check(required=True, needs=_NEEDS)
+def test_replicas(bench: Workbench) -> None:
+    """Replicas share no memory with each other or the model; ties and frozen flags are kept."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices)
+        parallel.check_replicas("when it is new")
+        sample, extents = parallel.sample, []
+        objects, frozen = (
+            list(map(id, sample.probe.objects(sample.model))),
+            sample.probe.frozen(sample.model),
+        )
+        for index in range(len(devices)):
+            with parallel.net.replica(index) as model:
+                where = f"{parallel.where}, replica {index}"
+                for one, other in sample.probe.tied(model):
+                    assert bench.oracle.storage(one) == bench.oracle.storage(other), (
+                        f"{where}: a tie"
+                    )
+                assert sample.probe.frozen(model) == frozen, f"{where}: other parameters are frozen"
+                assert list(map(id, sample.probe.objects(model))) == objects, (
+                    f"{where}: new objects"
+                )
+                extents.append({e for found in sample.memory().values() for e in found if e.nbytes})
+        for (i, a), (j, b) in combinations(enumerate(extents), 2):
+            for p in a:
+                for q in b:
+                    assert p.address + p.nbytes <= q.address or q.address + q.nbytes <= p.address, (
+                        f"{parallel.where}: replicas {i} and {j} share memory"
+                    )
+
+
+@check(required=True, needs=(*_NEEDS, "probe.models.holding"))
+def test_replicas_of_any_model(bench: Workbench) -> None:
+    """However many tensors a model has, of any dtypes, each replica has them all, bit for bit."""
+    devices, dtypes = bench.several(3), holdable(bench)
+    kinds = trees.Kinds(dtypes, is_bits=True)
+
+    def drawn(rng: Random) -> tuple[Tree, list[Device]]:
+        return kinds.tree(rng), list(dict.fromkeys(some(rng, devices, 1, 3)))
+
+    @a_couple
+    @given(from_seed(drawn))
+    @example((one_of_each(dtypes), devices[:3]))
+    @example((trees.many("float32"), devices[1:3]))
+    def replicated(case: tuple[Tree, list[Device]]) -> None:
+        tree, listed = case
+        held = HeldModel(bench, tree)
+        net = bench.works(unidev.DataParallel, held.model, listed)
+        for index, device in enumerate(listed):
+            with net.replica(index):
+                held.check(device, f"DataParallel on {[*map(str, listed)]}: replica {index}")
+        held.check(listed[0], f"DataParallel on {[*map(str, listed)]}, after looking")
+
+    replicated()
+
+
+@check(required=True, needs=_TRAINS)
+def test_changes(bench: Workbench) -> None:
+    """Whatever changes the model, its own optimizer or a checkpoint, changes every replica."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices)
+        before = parallel.contents()
+        parallel.check_replicas("when it is new")
+        # Not every framework's optimizer follows the model by itself.
+        sample = parallel.sample
+        bench.works(unidev.place, sample.model, devices[0], optimizer=sample.optimizer)
+        sample.step()
+        assert parallel.contents() != before, "the probe's step changed nothing"
+        parallel.check_replicas("after a step of the framework's own optimizer")
+        other = Parallel(bench, devices[:1])
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder, "x.safetensors")
+            bench.works(unidev.save_parameters, other.net, file)
+            loaded = bench.works(unidev.load_parameters, parallel.net, file)
+            assert loaded is parallel.net, "load_parameters gives another model"
+        parallel.check_replicas("after load_parameters")
+        if not isinstance(bench.probe.write, Unsupported):
+            bench.probe.write(next(iter(unidev.parameters(parallel.net).values())), 0.5)
+            parallel.check_replicas("after a write")
+        _, gradients = parallel.step()
+        assert gradients, "a step gives no gradients"
+
+
+@check(required=True, needs=_TRAINS)
+def test_failures(bench: Workbench) -> None:
+    """A loss that raises on any of the devices leaves the model and each replica as they were."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices)
+        parallel.step()
+        before = parallel.contents()
+        for bad in devices:
+
+            def failing(
+                model: Any, x: Any, bad: Device = bad, sample: Sample = parallel.sample
+            ) -> Any:
+                loss = sample.loss_of(model, x)
+                if unidev.device_of(x) is bad:
+                    raise LookupError("as a user's own loss may, which must reach the user")
+                return loss
+
+            bench.expect(LookupError, unidev.value_and_grad(failing), parallel.net, parallel.x)
+            assert parallel.contents() == before, f"{parallel.where}: failing on {bad} changed it"
+            parallel.check_replicas(f"after failing on {bad}")
+        parallel.step()
+
+
+@check(required=True, needs=("collectives", "models", "autograd", "layers"))
+def test_statistics(bench: Workbench) -> None:
+    """Running statistics of each batch norm are the mean over replicas, weighted by rows.
+
+    However deep in the model it is.
+    """
+    devices = bench.several(3)
+
+    def drawn(rng: Random) -> tuple[int, int, int, int]:
+        norms, rows, depth = (int(rng.integers(*ends)) for ends in ((1, 4), (5, 18), (0, 7)))
+        return norms, rows, int(rng.integers(2, len(devices) + 1)), depth
+
+    @a_couple
+    @given(from_seed(drawn))
+    @example((1, ROWS, 2, 0))
+    @example((2, ROWS, 3, 5))
+    def averaged(case: tuple[int, int, int, int]) -> None:
+        norms, rows, count, depth = case
+        used = devices[: min(count, rows // 2)]
+        where = f"{norms} batch norms, {depth + 1} deep, {rows} rows on {[*map(str, used)]}"
+        # Without anything between them, each would see the bias of the one before as its mean.
+        pair = (partial(nn.batch_norm, 4, momentum=0.5), nn.relu)
+        model = nn.sequential(*(f() for f in pair * norms))
+        for _ in range(depth):
+            model = nn.sequential(model)
+        names = ["0." * depth + each for each in "024"[:norms]]
+        fill(bench, model, {f"{name}.bias" for name in names})
+        net = unidev.DataParallel(model, used, reduction="sum")
+        values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]
+        bench.works(unidev.value_and_grad(_squares), net, bench.make(values, used[0]))
+        found = values_of(bench, model)
+        biases = [found[f"{name}.bias"] for name in names]
+        shares = np.array_split(values, len(used))
+        means = neural.running_means(shares, biases, momentum=0.5)
+        for name, mean in zip(names, means, strict=True):
+            running = found[f"{name}.running_mean"]
+            assert np.allclose(running, mean, atol=1e-4), (
+                f"{where}: the running mean of {name} is {running.tolist()}, not {mean.tolist()}"
+            )
+
+    averaged()
+
+
+def _squares(model: Any, x: Any) -> Any:
+    with unidev.device_of(x):
+        y = model(x)
+    return total(times(y, y))
+
+
+@check(required=True, needs=_TRAINS)
+def test_rows(bench: Workbench) -> None:
+    """Each device gets its rows, in order; fewer rows use fewer devices; keywords come whole."""
+    devices = bench.several(3)[:3]
+    parallel = Parallel(bench, devices)
+    parallel.sample.probe.set_inference(parallel.sample.model)  # a batch norm of one row
+    seen: list[tuple[Any, ...]] = []
+
+    def loss_of(model: Any, x: Any, *, whole: Any) -> Any:
+        home = unidev.device_of(x)
+        assert unidev.device_of(whole) is home, f"a keyword is not on {home}"
+        seen.append((home, bench.probe.read(x), tuple(whole.shape)))
+        return parallel.sample.loss_of(model, x)
+
+    for rows, shares in ((7, (3, 2, 2)), (2, (1, 1)), (1, (1,))):
+        values = np.resize(INPUT, (rows, 4))
+        x = bench.make(values, devices[0])
+        seen.clear()
+        bench.works(unidev.value_and_grad(loss_of), parallel.net, x, whole=x)
+        parts = np.split(values, np.cumsum(shares)[:-1])
+        expected = [(d, part.tobytes(), (rows, 4)) for d, part in zip(devices, parts, strict=False)]
+        assert seen == expected, f"{rows} rows over 3 devices came as {[s[0] for s in seen]}"
+
+
+@check(required=True, needs=(*_NEEDS, "layers"))
+def test_outputs(bench: Workbench) -> None:
+    """A call gives the outputs of all rows, in order, on the first device."""
+    for devices in _groups(bench):
+        parallel = Parallel(bench, devices, _net())
+        outputs = bench.works(parallel.net, parallel.x)
+        expected = parallel.sample.model(parallel.x)
+        where = f"the outputs of {parallel.where}"
+        bench.oracle.check_device(outputs, devices[0], where)
+        assert tuple(outputs.shape) == (ROWS, 4), f"{where} have the shape {tuple(outputs.shape)}"
+        check_close(bench, outputs, expected, where)
+
+
+@check(required=True, needs=(*_TRAINS, "tracer"))
+def test_transfers(bench: Workbench) -> None:
+    """Values and gradients travel packed, however many there are; on one device, nothing does."""
+    devices = bench.several(3)[:3]
+    for used in (devices[:1], devices):
+        parallel = Parallel(bench, used)
+        x = parallel.x
+        parallel.step()
+        with unidev.trace_transfers() as trace:
+            unidev.value_and_grad(parallel.sample.loss_of)(parallel.net, x)
+        found = [each for each in trace.transfers if each.operation == "DataParallel"]
+        dtypes = {str(t.dtype) for t in parallel.sample.tensors().values()}
+        # To each other device: the values by dtype. From each: loss and gradients, and statistics.
+        most = (len(used) - 1) * (len(dtypes) + 2)
+        assert len(found) <= most, f"{parallel.where}: {len(found)} transfers, not {most}"
+
+
+@check(required=True, needs=(*_TRAINS, "probe.models.compiled"))
+def test_compiled(bench: Workbench) -> None:
+    """Functions that a framework has compiled compute with each replica, not with the first one."""
+    for devices in _groups(bench):
+        model, plain = (bench.probe.models.compiled() for _ in range(2))
+        parallel, alone = Parallel(bench, devices, model), Parallel(bench, devices[:1], plain)
+        for _ in range(3):
+            _, gradients = parallel.step()
+            _, expected = alone.step(plain)
+        for name, gradient in expected.items():
+            assert parallel.sample.array(gradient).any(), f"{name} has a gradient of zeros"
+            where = f"{parallel.where}, compiled: the gradient of {name}"
+            check_close(bench, gradients[name], gradient, where)
+
+
+@check(required=True, needs=_NEEDS)
+def test_copies(bench: Workbench) -> None:
+    """``replicate`` of a model gives copies that share nothing, or says what needs no copy."""
+    devices = bench.several(3)
+    sample = Sample.on(bench, devices[0])
+    try:
+        copies = unidev.replicate(sample.model, [*devices, devices[0]])
+    except unidev.UnsupportedOperation as error:
+        if "DataParallel" not in str(error):
+            raise AssertionError(f"the error does not say what to use: {error}") from error
+        return
+    expected = {name: bench.probe.read(x) for name, x in sample.tensors().items()}
+    models = [sample.model, *copies]
+    for model, device in zip(copies, [*devices, devices[0]], strict=True):
+        tensors = sample.probe.tensors(model)
+        contents = {name: bench.probe.read(x) for name, x in tensors.items()}
+        assert contents == expected, f"the copy on {device} has other values"
+        frozen = sample.probe.frozen(model) == sample.probe.frozen(sample.model)
+        assert frozen, f"other parameters are frozen on {device}"
+        for one, other in sample.probe.tied(model):
+            assert bench.oracle.storage(one) == bench.oracle.storage(other), "a tie has come apart"
+        for name, x in tensors.items():
+            bench.oracle.check_device(x, device, f"{name} of a copy on {device}")
+    for a, b in combinations(models, 2):
+        x, y = (next(iter(sample.probe.tensors(model).values())) for model in (a, b))
+        bench.oracle.check_disjoint(x, y, "two copies of a model")
+
+
+@check(required=True, needs=_NEEDS)
+def test_errors(bench: Workbench) -> None:
+    """Models, devices and batches that cannot be used on several devices raise a fitting error."""
+    devices = bench.several(3)
+    sample, expect = Sample.on(bench, devices[0]), bench.expect
+    parallel: Any = unidev.DataParallel
+    expect(unidev.DeviceSpecError, parallel, sample.model, [])
+    expect(unidev.InvalidDataError, parallel, sample.model, [devices[1], devices[1]])
+    expect(unidev.NotAModelError, parallel, sample.x, devices)
+    expect(unidev.NotAModelError, parallel, [sample.model, sample.model], devices)
+    expect(unidev.InvalidDataError, parallel, sample.model, devices, reduction="max")
+    net = parallel(sample.model, devices)
+    expect(unidev.NotAModelError, parallel, net, devices)
+    expect(unidev.NotAModelError, parallel, sample.model, devices)
+    expect(unidev.NotAModelError, unidev.place, net, devices[1])
+    expect(unidev.InvalidDataError, net, 1.5)
+    expect(unidev.InvalidDataError, net, bench.make(np.array(1.0, "float32"), devices[0]))
+    with net.replica(1):
+        expect(unidev.UnsupportedOperation, net, sample.x)
+    unidev.place(sample.model, devices[2])
+    expect(unidev.DeviceMismatchError, net, sample.x)

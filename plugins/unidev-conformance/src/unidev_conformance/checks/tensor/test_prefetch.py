@@ -1,0 +1,157 @@
+"""Batches that are read ahead of their use.
+
+PYTEST_DONT_REWRITE
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import unidev
+from unidev_conformance.kit.inputs import samples
+from unidev_conformance.running.catalog import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev.contract.device import Device
+    from unidev_conformance.kit.workbench import Workbench
+
+_COUNT = 8
+
+
+@check(required=True, over="devices")
+def test_in_order_on_the_device(bench: Workbench, device: Device) -> None:
+    """Host arrays and tensors arrive on the device, in order, in memory of their own."""
+    for source in bench.devices:
+        x = bench.matrix(source)
+        batches = [(np.full(3, number, np.float32), x, "name") for number in range(_COUNT)]
+        found = list(unidev.prefetch(batches, device))
+        assert len(found) == _COUNT, f"{len(found)} batches of {_COUNT}"
+        for number, (made, copied, name) in enumerate(found):
+            where = f"batch {number}, {source} to {device}"
+            bench.oracle.check_device(made, device, where)
+            bench.oracle.check_bytes(made, np.full(3, number, np.float32).tobytes(), where)
+            bench.oracle.check_copy(x, copied, device, where)
+            assert name == "name", f"{where}: a string became {name!r}"
+
+
+@check(required=True, over="devices")
+def test_overwritten_buffers(bench: Workbench, device: Device) -> None:
+    """A loader may overwrite its array once the next batch is asked for."""
+    buffer = np.empty(100_000, np.float32)
+
+    def overwriting() -> Iterator[Any]:
+        for number in range(_COUNT):
+            buffer[...] = number
+            yield buffer
+
+    for number, x in enumerate(unidev.prefetch(overwriting(), device, depth=4)):
+        expected = np.full(buffer.shape, number, np.float32).tobytes()
+        bench.oracle.check_bytes(x, expected, f"batch {number} on {device}")
+
+
+@check(required=True, over="devices")
+def test_errors_and_early_ends(bench: Workbench, device: Device) -> None:
+    """An error of the loader comes in its place; however it ends, no thread is left."""
+    del bench
+
+    def failing() -> Iterator[Any]:
+        yield np.zeros(2, np.float32)
+        yield np.ones(2, np.float32)
+        raise LookupError("no third batch")
+
+    before = set(threading.enumerate())
+    seen, raised = 0, ""
+    try:
+        for _ in unidev.prefetch(failing(), device, depth=1):
+            seen += 1
+    except LookupError as error:
+        raised = str(error)
+    assert raised == "no third batch", f"the error of the loader was lost: {raised!r}"
+    assert seen == 2, f"{seen} batches before the error, not 2"
+    for _ in unidev.prefetch([np.zeros(2, np.float32)] * _COUNT, device):
+        break
+    left = [each.name for each in set(threading.enumerate()) - before]
+    assert not left, f"threads are left: {', '.join(left)}"
+
+
+@check(
+    required=True,
+    needs=("autograd.no_grad", "probe.gradient", "probe.autograd.is_differentiable"),
+    over="ring",
+)
+def test_autograd_mode(bench: Workbench, source: Device, target: Device) -> None:
+    """Autograd records in prefetch's thread as it does in the loop's, and neither changes that."""
+
+    def looped(x: Any) -> Any:
+        _check_recorded(bench, x, target, "outside no_grad", is_recorded=True)
+        with unidev.no_grad():
+            _check_recorded(bench, x, target, "inside no_grad", is_recorded=False)
+        _check_recorded(bench, x, target, "after no_grad", is_recorded=True)
+        for wrap in (iter, itertools.chain):
+            _check_left_early(bench, x, target, wrap)
+        return unidev.copy_to(x, target)
+
+    bench.probe.gradient(looped, samples.counting(), source)
+
+
+def _check_recorded(
+    bench: Workbench, x: Any, target: Device, where: str, *, is_recorded: bool
+) -> None:
+    flag = bench.probe.autograd.is_differentiable
+    before = dict(bench.probe.global_state())
+
+    def loading() -> Iterator[Any]:
+        yield x
+        yield unidev.copy_to(x, target)  # made in the thread
+        with unidev.no_grad():  # in which the thread stays until the next batch
+            yield x
+
+    for number, y in enumerate(unidev.prefetch(loading(), target, depth=4)):
+        said = f"batch {number} to {target}, {where}"
+        if number < 2:
+            assert flag(y) is is_recorded, f"{said}: requires gradients: {flag(y)}"
+        here = flag(unidev.copy_to(x, target))
+        assert here is is_recorded, f"{said}: a copy in the loop requires gradients: {here}"
+    after = dict(bench.probe.global_state())
+    changed = [name for name in before if after.get(name) != before[name]]
+    assert not changed, f"prefetch to {target}, {where}, has changed the framework's {changed}"
+
+
+def _check_left_early(
+    bench: Workbench, x: Any, target: Device, wrap: Callable[[Iterator[Any]], Iterator[Any]]
+) -> None:
+    """The loader stays in ``no_grad`` when it is left, in another mode than it was begun in."""
+
+    def begun() -> Iterator[Any]:
+        is_there = threading.Event()
+
+        def loading() -> Iterator[Any]:
+            yield x
+            with unidev.no_grad():
+                is_there.set()
+                yield x
+
+        found = iter(unidev.prefetch(wrap(loading()), target, depth=2))
+        next(found)
+        assert is_there.wait(60), f"prefetch to {target} with depth 2 does not read a second batch"
+        return found
+
+    def check(where: str, *, is_recorded: bool) -> None:
+        here = bench.probe.autograd.is_differentiable(unidev.copy_to(x, target))
+        assert here is is_recorded, f"prefetch to {target}, {where}: gradients required: {here}"
+
+    reading = begun()
+    with unidev.no_grad():
+        del reading
+        check("left inside no_grad", is_recorded=False)
+    check("left inside no_grad, after it", is_recorded=True)
+    with unidev.no_grad():
+        reading = begun()
+    del reading
+    check("begun inside no_grad, left after it", is_recorded=True)

@@ -1,0 +1,380 @@
+"""``value_and_grad`` and ``sgd``: for tensors, containers of them, and models.
+
+PYTEST_DONT_REWRITE
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from hypothesis import example, given
+
+import unidev
+from unidev.contract.backend import Unsupported
+from unidev_conformance.kit.inputs.strategies import a_few, from_seed, pick
+from unidev_conformance.kit.inputs.trees import numbers_in
+from unidev_conformance.kit.models.differentiating import (
+    check_gradient,
+    plus,
+    read,
+    times,
+    total,
+    wholes,
+)
+from unidev_conformance.kit.models.drawn_losses import (
+    DrawnLoss,
+    differentiable,
+    drawn_loss,
+    shared_losses,
+)
+from unidev_conformance.kit.models.sample_models import Sample
+from unidev_conformance.running.catalog import check
+
+if TYPE_CHECKING:
+    from unidev.contract.device import Device
+    from unidev_conformance.kit.workbench import Workbench
+
+    Random = np.random.Generator
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_of_a_tensor(bench: Workbench, device: Device) -> None:
+    """The loss, and its gradient as a new tensor on the parameter's device."""
+    values = wholes(2, 3)
+    x = bench.make(values, device)
+
+    def loss_of(x: Any) -> Any:
+        assert isinstance(x, bench.backend.tensor_types), f"it gets a {type(x).__name__}"
+        return total(times(x, x))
+
+    loss, grad = bench.works(unidev.value_and_grad(loss_of), x)
+    where = f"sum of x*x on {device}"
+    check_gradient(bench, grad, 2 * values, device, where)
+    _check_loss(bench, loss, float((values * values).sum()), device, where)
+    bench.oracle.check_disjoint(x, grad, f"{where}: the gradient")
+    bench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
+    bench.oracle.check_kind(x, grad, f"{where}: the gradient")
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_of_a_container(bench: Workbench, device: Device) -> None:
+    """Gradients come in a container of the same structure; a repeated tensor has one gradient."""
+    values = {name: wholes(2, 3, start=start) for start, name in enumerate("abc", start=1)}
+    a, b, c = (bench.make(each, device) for each in values.values())
+    parameters = {"a": a, "pair": (b, [c, a]), "note": "no tensor"}
+
+    def loss_of(given: Any, factor: Any) -> Any:
+        b, (c, again) = given["pair"]
+        assert again is given["a"], "a repeated tensor became two"
+        product = times(times(given["a"], b), times(c, again))
+        return total(times(product, factor))
+
+    factor = bench.make(np.full((2, 3), 2, "float32"), device)
+    loss, grads = bench.works(unidev.value_and_grad(loss_of), parameters, factor)
+    where = f"sum of 2*a*a*b*c on {device}"
+    assert isinstance(grads, dict), f"{where}: gradients come as a {type(grads).__name__}"
+    assert list(grads) == list(parameters), f"{where}: gradients of {list(grads)}"
+    by_b, (by_c, by_a) = grads["pair"]
+    assert by_a is grads["a"], f"{where}: the repeated tensor has two gradients"
+    a_, b_, c_ = values.values()
+    check_gradient(bench, by_a, 4 * a_ * b_ * c_, device, f"{where}, da")
+    check_gradient(bench, by_b, 2 * a_ * a_ * c_, device, f"{where}, db")
+    check_gradient(bench, by_c, 2 * a_ * a_ * b_, device, f"{where}, dc")
+    _check_loss(bench, loss, float((2 * a_ * a_ * b_ * c_).sum()), device, where)
+
+
+@check(required=True, needs=("autograd",))
+def test_of_any_tree(bench: Workbench) -> None:
+    """However many leaves, nested and used in whatever way, each has a gradient of its own.
+
+    Where tensors can be written to, gradients share no memory with each other or with a leaf.
+    """
+    devices = bench.devices
+    dtypes = differentiable(bench, devices[-1])
+    flattens = not isinstance(bench.backend.functions, Unsupported)
+
+    def drawn(rng: Random) -> tuple[DrawnLoss, Device]:
+        return drawn_loss(rng, dtypes, flattens=flattens), pick(rng, devices)
+
+    @a_few
+    @given(from_seed(drawn))
+    @example((shared_losses("float32"), devices[0]))
+    @example((shared_losses("float32", is_flattened=flattens), devices[-1]))
+    def differentiated(case: tuple[DrawnLoss, Device]) -> None:
+        loss, device = case
+        xs = loss.leaves(bench, device)
+        parameters, seen = loss.tree.nested(xs), [bench.probe.read(x) for x in xs]
+
+        def loss_of(given: Any) -> Any:
+            return loss(loss.tree.places(given))
+
+        _, gradients = bench.works(unidev.value_and_grad(loss_of), parameters)
+        found, expected = loss.tree.places(gradients)[: len(xs)], loss.gradients()
+        for position, (x, gradient) in enumerate(zip(xs, found, strict=True)):
+            where = f"{loss.where(position)}, on {device}: the gradient"
+            bench.oracle.check_device(gradient, device, where)
+            bench.oracle.check_kind(x, gradient, where)
+            numbers = numbers_in(bench, gradient, loss.dtype)
+            assert np.array_equal(numbers, expected[position]), (
+                f"{where} is {numbers.tolist()}, not {expected[position].tolist()}"
+            )
+            bench.oracle.check_bytes(x, seen[position], f"{where}: the leaf itself")
+        if not isinstance(bench.probe.write, Unsupported):
+            bench.oracle.check_all_disjoint([*found, *xs], f"{loss.tree}, gradients and leaves")
+
+    differentiated()
+
+
+@check(required=True, needs=("autograd",), over="all_pairs")
+def test_across_devices(bench: Workbench, here: Device, there: Device) -> None:
+    """Parameters on several devices in one loss: each gradient is on its parameter's device."""
+    values = wholes(2, 3), wholes(2, 3, start=2)
+    parameters = [bench.make(each, d) for each, d in zip(values, (here, there), strict=True)]
+
+    def loss_of(given: Any) -> Any:
+        return total(times(unidev.copy_to(given[0], there), given[1]))
+
+    loss, grads = bench.works(unidev.value_and_grad(loss_of), parameters)
+    where = f"x on {here} copied to y on {there}"
+    check_gradient(bench, grads[0], values[1], here, f"{where}, dx")
+    check_gradient(bench, grads[1], values[0], there, f"{where}, dy")
+    _check_loss(bench, loss, float((values[0] * values[1]).sum()), there, where)
+
+
+@check(required=True, needs=("autograd",), over="all_pairs")
+def test_zeros_for_what_is_not_reached(bench: Workbench, here: Device, there: Device) -> None:
+    """Parameters that the loss does not depend on get zero gradients, on their own device."""
+    values = wholes(2, 3)
+    used, idle = bench.make(values, here), bench.make(wholes(4), there)
+    loss_of = unidev.value_and_grad(lambda given: total(given["used"]))
+    _, grads = bench.works(loss_of, {"used": used, "idle": idle})
+    where = f"used on {here}, idle on {there}"
+    check_gradient(bench, grads["used"], np.ones_like(values), here, where)
+    check_gradient(bench, grads["idle"], np.zeros(4, "float32"), there, f"{where}, of idle")
+
+
+@check(required=True, needs=("autograd", "probe.autograd"), over="devices")
+def test_loss_is_detached(bench: Workbench, device: Device) -> None:
+    """The returned loss is detached, and so are the gradients."""
+    values = wholes(2, 3)
+    x = bench.make(values, device)
+    loss, grad = unidev.value_and_grad(lambda x: total(times(x, x)))(x)
+    flag = bench.probe.autograd.is_differentiable
+    if not isinstance(flag, Unsupported):
+        assert flag(loss) is False, f"on {device}: the loss is still differentiable"
+        assert flag(grad) is False, f"on {device}: the gradient is differentiable itself"
+        assert flag(x) is False, f"on {device}: the tensor itself was made differentiable"
+
+    def again(y: Any) -> Any:
+        return times(plus(y, x), loss)
+
+    (found,) = bench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
+    expected = np.full((1, 1), (values * values).sum() * values.size, "float32")
+    check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_called_again(bench: Workbench, device: Device) -> None:
+    """Each call computes anew, once: from its arguments and from what else the function uses."""
+    of_the_function: dict[str, Any] = {"calls": 0}
+
+    def loss_of(x: Any, y: Any) -> Any:
+        of_the_function["calls"] += 1
+        return total(times(times(x, y), of_the_function["z"]))
+
+    gradient_of = unidev.value_and_grad(loss_of)
+    for start in (1, 2, 3):
+        x, y, z = (wholes(2, 3, start=start + n) for n in range(3))
+        of_the_function["z"] = bench.make(z, device)
+        loss, grad = bench.works(gradient_of, bench.make(x, device), bench.make(y, device))
+        where, calls = f"sum of x*y*z on {device}, call {start}", of_the_function["calls"]
+        assert calls == start, f"{where}: the function was called {calls} times so far"
+        check_gradient(bench, grad, y * z, device, where)
+        _check_loss(bench, loss, float((x * y * z).sum()), device, where)
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_errors(bench: Workbench, device: Device) -> None:
+    """A loss that is not one number, depends on no parameter, or is not a tensor is an error."""
+    x, other = bench.matrix(device), bench.matrix(device)
+    of: Any = unidev.value_and_grad  # mypy cannot infer a lambda's type inside `expect`
+    bench.expect(unidev.InvalidDataError, of(lambda x: times(x, x)), x)
+    bench.expect(unidev.InvalidDataError, of(lambda _: 1.5), x)
+    bench.expect(unidev.InvalidDataError, of(lambda _: None), x)
+    bench.expect(unidev.InvalidDataError, of(lambda _, o=other: total(o)), x)
+    bench.expect(unidev.NotATensorError, of(lambda _, o=other: total(o)), {"n": 3})
+    bench.expect(ZeroDivisionError, of(_divide_by_zero), x)
+    _, grad = bench.works(of(total), x)
+    check_gradient(bench, grad, np.ones((2, 3), "float32"), device, "after all these errors")
+
+
+def _divide_by_zero(_: Any) -> Any:
+    raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
+
+
+@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+def test_of_a_model(bench: Workbench, device: Device) -> None:
+    """For a model, gradients have the names of its trainable parameters, and lower the loss."""
+    sample = Sample.on(bench, device)
+    sample.probe.set_inference(sample.model)  # else statistics change between two calls
+    frozen = sample.probe.frozen(sample.model)
+    trainable = sample.names(unidev.parameters(sample.model)) - frozen
+    before, grads = bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    found = sample.names({name: unidev.parameters(sample.model)[name] for name in grads})
+    assert found == trainable, f"on {device}: gradients of {found}, not of {trainable}"
+    for name, grad in grads.items():
+        bench.oracle.check_device(grad, device, f"the gradient of {name}")
+        bench.oracle.check_kind(unidev.parameters(sample.model)[name], grad, name)
+    steepness = sum(float((sample.array(each) ** 2).sum()) for each in grads.values())
+    assert steepness > 0, f"on {device}: all gradients are zeros"
+    for name, grad in grads.items():  # each alone: of a tied one, a part might be missing
+        _check_falls(bench, sample, before, {name: grad}, f"on {device}, of {name} alone")
+    _check_falls(bench, sample, before, grads, f"on {device}")
+
+
+def _check_falls(
+    bench: Workbench, sample: Sample, before: Any, grads: dict[str, Any], where: str
+) -> None:
+    """A step along these gradients lowers the loss as they say, and the step back raises it."""
+    steepness = sum(float((sample.array(each) ** 2).sum()) for each in grads.values())
+    old = float(sample.array(before).ravel()[0])
+    # So small a step that the loss is almost linear, so large that float32 shows the change.
+    lr = 0.002 * old / steepness
+    unidev.sgd(sample.model, grads, lr=lr)
+    after, _ = unidev.value_and_grad(sample.loss_of)(sample.model, sample.x)
+    unidev.sgd(sample.model, grads, lr=-lr)
+    fell, expected = old - float(sample.array(after).ravel()[0]), lr * steepness
+    where = f"a step of {lr:g} along the gradients {where}"
+    assert np.isclose(fell, expected, rtol=0.1), (
+        f"{where} lowered the loss by {fell:g}, not by the expected {expected:g}"
+    )
+    bench.evidence.add("fell", f"{where}: {fell:g} of {expected:g}")
+
+
+@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+def test_buffers_are_the_models(bench: Workbench, device: Device) -> None:
+    """What the function changes in the buffers of the model that it gets is in the user's model.
+
+    As after a call of the function alone, or where that changes nothing, after a step; parameters
+    are unchanged.
+    """
+    sample, called, stepped = (Sample.on(bench, device) for _ in range(3))
+    before, memory, where = sample.contents(), sample.memory(), f"on {device}"
+    parameters = [memory[name] for name in sample.names(unidev.parameters(sample.model))]
+    buffers = [n for n, x in memory.items() if x not in parameters and not n.endswith(".grad")]
+    bench.works(unidev.value_and_grad(sample.loss_of), sample.model, sample.x)
+    stepped.step()
+    references = [stepped.contents()]
+    try:
+        called.loss_of(called.model, called.x)
+    except bench.backend.framework_errors as error:  # MXNet's layers, without NumPy's semantics
+        bench.evidence.add("the function alone", str(error))
+    else:
+        references.append(called.contents())
+    after = sample.contents()
+    for name in before:
+        expected = [each[name] for each in references] if name in buffers else [before[name]]
+        assert after[name] in expected, (
+            f"{where}: {name} is neither as after a call of the function nor as after a step"
+            if name in buffers
+            else f"{where}: value_and_grad has changed {name}, which is not a buffer"
+        )
+    changed = [name for name in buffers if after[name] != before[name]]
+    bench.evidence.add("changed", f"{where}: {changed} of {buffers}")
+
+
+@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
+    """Gradients that the framework keeps in the model are not created, changed or lost.
+
+    Nor those in another model that the loss uses, as a generator's loss uses a critic.
+    """
+    sample, critic = Sample.on(bench, device), Sample.on(bench, device)
+    # JAX refuses to set the statistics of a model that the differentiated function encloses.
+    critic.probe.set_inference(critic.model)
+    _check_gradients_stay(bench, sample, critic, f"on {device}, before any")
+    sample.step()
+    critic.step()
+    _check_gradients_stay(bench, sample, critic, f"on {device}, after a step")
+
+
+def _check_gradients_stay(bench: Workbench, sample: Sample, critic: Sample, where: str) -> None:
+    def kept() -> dict[str, bytes]:
+        return {
+            f"{name} of the {whose}": bench.probe.read(x)
+            for whose, each in (("model", sample), ("model that the loss uses", critic))
+            for name, x in each.tensors().items()
+            if name.endswith(".grad")
+        }
+
+    def loss_of(model: Any, x: Any) -> Any:
+        with unidev.device_of(x):
+            y = model(x)
+        return critic.loss_of(critic.model, y)
+
+    before = kept()
+    bench.works(unidev.value_and_grad(loss_of), sample.model, sample.x)
+    after = kept()
+    changed = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    assert not changed, f"{where}: value_and_grad has changed {changed}"
+    bench.evidence.add("kept", f"{where}: {sorted(before)}")
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
+    """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
+    _check_many_descend(bench, device)
+    values, down = wholes(2, 3), wholes(2, 3, start=2)
+    expected = values - np.float32(0.25) * down
+    is_mutable = not isinstance(bench.probe.write, Unsupported)
+    x, y = bench.make(values, device), bench.make(values, device)
+    grad = bench.make(down, device)
+    parameters = {"x": x, "more": [y, x]}
+    memory = bench.oracle.storage(x), bench.oracle.storage(y)
+    new = bench.works(unidev.sgd, parameters, {"x": grad, "more": [grad, grad]}, lr=0.25)
+    where = f"sgd on {device}"
+    for name, each in (("x", new["x"]), ("y", new["more"][0]), ("again", new["more"][1])):
+        bench.oracle.check_bytes(each, expected.tobytes(), f"{where}, {name}")
+        bench.oracle.check_device(each, device, f"{where}, {name}")
+    assert new["more"][1] is new["x"], f"{where}: a repeated tensor became two"
+    bench.oracle.check_bytes(grad, down.tobytes(), f"{where}, the gradient itself")
+    if is_mutable:
+        assert new is parameters, f"{where}: tensors can be written to, but were replaced"
+        after = bench.oracle.storage(x), bench.oracle.storage(y)
+        assert after == memory, f"{where}: the memory was {memory}, and is {after}"
+    else:
+        bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
+
+
+def _check_many_descend(bench: Workbench, device: Device) -> None:
+    """As many parameters as a model has, more than any block in which they are updated."""
+    for count in (1, 67, 130):
+        arrays = [wholes(1 + n % 4, 3, start=n % 7) for n in range(count)]
+        xs, grads = ([bench.make(each, device) for each in arrays] for _ in range(2))
+        new = bench.works(unidev.sgd, xs, grads, lr=0.5)
+        for position, (each, array) in enumerate(zip(new, arrays, strict=True)):
+            where = f"sgd of {count} tensors on {device}, number {position} of shape {array.shape}"
+            bench.oracle.check_bytes(each, (array / 2).tobytes(), where)
+
+
+@check(required=True, needs=("autograd",), over="devices")
+def test_sgd_refuses_what_does_not_fit(bench: Workbench, device: Device) -> None:
+    """Gradients of another shape, number, kind or device are an error, and nothing is changed."""
+    values = wholes(2, 3)
+    x, y, good = (bench.make(values, device) for _ in range(3))
+    parameters = [x, y]
+    wrong: list[Any] = [bench.make(wholes(3, 2), device)]
+    wrong += [bench.make(values, other) for other in bench.devices if other is not device]
+    for each in wrong:
+        bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, each], lr=1)
+    bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good], lr=1)
+    bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr="fast")
+    for each in parameters:
+        bench.oracle.check_bytes(each, values.tobytes(), f"on {device}, after the errors")
+
+
+def _check_loss(bench: Workbench, loss: Any, expected: float, device: Device, where: str) -> None:
+    found = float(read(bench, loss, np.zeros(1, "float32"))[0])
+    assert found == expected, f"{where}: the loss is {found}, not {expected}"
+    bench.oracle.check_device(loss, device, f"{where}: the loss")

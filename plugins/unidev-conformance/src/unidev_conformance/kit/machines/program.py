@@ -1,0 +1,175 @@
+"""The sequence as a program: each line is executed as it is drawn, and printed if one fails.
+
+So what is printed is what ran. It needs nothing of the suite: `unidev`, NumPy, and the backend's
+probe, which makes views and writes to tensors in the framework's own calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+import unidev
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from unidev_conformance.kit.workbench import Workbench
+
+_BEGINNING = """\
+import contextlib, tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import unidev
+
+unidev.set_backend({backend!r})
+probe = unidev.active_backend().probe
+scopes = []
+folder = tempfile.mkdtemp()
+"""
+_FUNCTION = re.compile(r"unidev\.(?:nn\.)?(?:functional\.)?(\w+)")
+_WORD = re.compile(r"\w+")
+
+
+class ProgramError(AssertionError):
+    """A line of a program failed."""
+
+    def __init__(self, message: str, program: Program) -> None:
+        super().__init__(f"{message}:\n{program}")
+        self.message = message
+        self.program = program
+
+    def is_like(self, other: ProgramError) -> bool:
+        """Whether the same line fails in the same way."""
+        mine, others = (each.program.blocks[-1].lines[-1] for each in (self, other))
+        return (mine, self.message) == (others, other.message)
+
+    def shortened(self, end: float) -> ProgramError:
+        """The failure of the same program without the lines that do not matter to it."""
+        failure, blocks = self, self.program.blocks
+        for number in range(len(blocks) - 2, -1, -1):
+            if blocks[number].is_needed or time.process_time() > end:
+                continue
+            shorter = [*blocks[:number], *blocks[number + 1 :]]
+            found = self.program.failure_of(shorter)
+            if found is not None and found.is_like(self):
+                failure, blocks = found, shorter
+        return failure
+
+
+class Block(NamedTuple):
+    """Lines that belong together."""
+
+    lines: tuple[str, ...]
+    is_needed: bool
+
+
+class Program:
+    """Lines of Python that have been executed, in names of their own."""
+
+    def __init__(self, bench: Workbench, folder: str, definitions: str) -> None:
+        self._bench, self._definitions = bench, definitions
+        self.blocks: list[Block] = []
+        self.calls: Counter[str] = Counter()
+        self._scopes: list[contextlib.ExitStack] = []
+        self.names: dict[str, Any] = {
+            "np": np, "unidev": unidev, "probe": bench.probe, "scopes": self._scopes,
+            "folder": folder, "contextlib": contextlib, "ThreadPoolExecutor": ThreadPoolExecutor,
+        }  # fmt: skip
+        exec(definitions, self.names)  # noqa: S102  our own text, as in the printed program
+        self._defined = _by_name(definitions)
+
+    def run(self, *lines: str) -> None:
+        """Execute lines.
+
+        Raises:
+            ProgramError: one raises anything; the message has the program up to it.
+        """
+        self._run(lines, is_needed=True)
+
+    def run_if_it_matters(self, *lines: str) -> None:
+        """Execute lines that later ones do not need: a failure may be the same without them."""
+        self._run(lines, is_needed=False)
+
+    def check(self, *conditions: str) -> None:
+        """Execute an assertion for each condition."""
+        for condition in conditions:
+            self.run_if_it_matters(f"assert {condition}")
+
+    def value(self, expression: str) -> Any:
+        """Evaluate an expression with the program's names, without adding it to the program."""
+        return eval(expression, self.names)  # noqa: S307  as above
+
+    def failure_of(self, blocks: Sequence[Block]) -> ProgramError | None:
+        """How other blocks fail, executed in new names and a new folder, if they do."""
+        with tempfile.TemporaryDirectory(prefix="unidev-sequence-") as folder:
+            other = Program(self._bench, folder, self._definitions)
+            try:
+                for block in blocks:
+                    other._run(block.lines, is_needed=block.is_needed)
+            except ProgramError as error:
+                return error
+            finally:
+                other.close()
+        return None
+
+    def close(self) -> None:
+        """Leave the scopes, and drop everything: an error would keep it for the next program."""
+        while self._scopes:
+            self._scopes.pop().close()
+        self.names.clear()
+
+    def _run(self, lines: tuple[str, ...], *, is_needed: bool) -> None:
+        for number, line in enumerate(lines, 1):
+            self._count(line)
+            self._bench.evidence.show_life()
+            try:
+                exec(line, self.names)  # noqa: S102  made by a machine of ours
+            except Exception as error:  # whatever it is, the contract is that the line works
+                said = "" if isinstance(error, AssertionError) else f" raises {_brief(error)}"
+                self.blocks.append(Block(lines[:number], is_needed))
+                raise ProgramError(f"the last line fails{said}", self) from error
+        self.blocks.append(Block(lines, is_needed))
+
+    def _count(self, line: str) -> None:
+        for text in (line, *(self._defined[n] for n in _WORD.findall(line) if n in self._defined)):
+            self.calls.update(_FUNCTION.findall(text))
+
+    def __str__(self) -> str:
+        count = self._bench.backend.simulated_count
+        beginning = _BEGINNING.format(backend=self._bench.backend.name)
+        lines: Iterable[str] = (f"# UNIDEV_SIMULATE={count} python program.py", beginning)
+        return "\n".join([*lines, *self._needed(), *self._lines()])
+
+    def _lines(self) -> list[str]:
+        return [line for block in self.blocks for line in block.lines]
+
+    def _needed(self) -> Iterable[str]:
+        """The definitions of what the lines call, and of what those call."""
+        missing = [*self._lines()]
+        needed: set[str] = set()
+        while missing:
+            names = set(_WORD.findall(missing.pop())) & self._defined.keys() - needed
+            needed |= names
+            missing += [self._defined[name] for name in names]
+        for name, definition in self._defined.items():
+            if name in needed:
+                yield f"{definition}\n"
+
+
+def _by_name(definitions: str) -> dict[str, str]:
+    """Each function's text."""
+    texts = definitions.strip().split("\n\n") if definitions else []
+    return {text.removeprefix("def ").partition("(")[0]: text for text in texts}
+
+
+def _brief(error: Exception) -> str:
+    return f"{type(error).__name__} ({str(error)[:200]})"

@@ -1,0 +1,75 @@
+"""The first use of a backend, by several threads at once, in a process that got devices by pickle.
+
+Two checks look at one process: importing a framework takes longer than most checks do.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from unidev_conformance.kit.processes.fresh import run_fresh
+
+if TYPE_CHECKING:
+    from unidev.contract.backend import Backend
+    from unidev_conformance.kit.workbench import Workbench
+
+THREADS = 8
+
+_found: weakref.WeakKeyDictionary[Backend, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def first_use(bench: Workbench) -> dict[str, Any]:
+    """The report of a fresh process, one for each backend: ``threads`` and ``arrived``.
+
+    Raises:
+        AssertionError: it failed, hung, or did not answer.
+    """
+    if bench.backend not in _found:
+        sent = json.dumps([pickle.dumps(device).hex() for device in bench.devices])
+        _found[bench.backend] = run_fresh(_PROGRAM, backend=bench.backend.name, arguments=(sent,))
+    return _found[bench.backend]
+
+
+_PROGRAM = f"""
+import pickle, threading, traceback
+import unidev
+
+start, found, errors = threading.Barrier({THREADS}), [], []
+
+def use():
+    try:
+        start.wait(60)
+        x = unidev.zeros(3)
+        y = unidev.copy_to(x, unidev.try_gpu())
+        found.append((unidev.to_numpy(y).tolist(), unidev.active_backend(), unidev.device_of(y)))
+    except BaseException:  # whatever ends a thread is the answer
+        errors.append(traceback.format_exc())
+
+threads = [threading.Thread(target=use) for _ in range({THREADS})]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+
+def receive(text):
+    try:
+        device = pickle.loads(bytes.fromhex(text))
+        assert device is unidev.as_device(str(device)), device
+        x = unidev.zeros(2, device=device)
+        return [str(device), str(unidev.device_of(x)), unidev.to_numpy(x).tolist()]
+    except Exception:  # of one device: the others are still asked
+        return traceback.format_exc()
+
+answer({{
+    "threads": {{
+        "errors": errors,
+        "values": [values for values, _, _ in found],
+        "backends": len({{id(backend) for _, backend, _ in found}}),
+        "devices": len({{id(device) for _, _, device in found}}),
+    }},
+    "arrived": [receive(text) for text in json.loads(sys.argv[1])],
+}})
+"""

@@ -1,0 +1,128 @@
+"""From one framework to another: the backend under judgement, and those beside it."""
+
+from __future__ import annotations
+
+import gc
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import unidev
+from unidev.backends.discovery import backend_specs
+from unidev.backends.loading import is_installed, load_backend, loaded_backends
+from unidev.contract.backend import Unsupported
+from unidev_conformance.judging.outcomes import NotApplicableError
+from unidev_conformance.kit.inputs import drawing, samples
+from unidev_conformance.kit.oracle import overlapping_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev_conformance.kit.inputs.drawing import Drawn
+
+    Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Way:
+    """From ``source`` to ``target``, one of which is under judgement."""
+
+    source: Backend
+    target: Backend
+
+    def __str__(self) -> str:
+        return f"{self.source.name} to {self.target.name}"
+
+    def convert(self, x: Any, **options: Any) -> Any:
+        """``x`` as a tensor of the target."""
+        return unidev.convert(x, self.target.name, **options)
+
+    def make(self, values: Array, dtype: str = "", device: Device | None = None) -> Any:
+        """A tensor of the source, by its framework; of NumPy, aligned as all frameworks want it."""
+        place = device or self.source.cpu
+        if place.kind == "cpu" and self.source.spec.framework == "numpy":
+            return samples.aligned(values, 0)
+        if dtype and not samples.is_numpy_dtype(dtype):
+            return unidev.array(values, dtype=dtype, device=place)
+        return self.source.probe.make(values, place)
+
+    def drawn(self) -> Iterator[Drawn]:
+        """Tensors drawn of the dtypes that both have on the CPU, not the largest."""
+        found = drawing.drawn(self.dtypes(), [], str(self))
+        return (each for each in found if each.values.nbytes <= drawing.MIB)
+
+    def dtypes(self) -> list[str]:
+        """The names of the dtypes that both have on the CPU."""
+        there = frozenset(self.target.dtypes_on(self.target.cpu))
+        return [name for name in self.source.dtypes_on(self.source.cpu) if name in there]
+
+    def laid_out(self, case: Drawn) -> Any:
+        """The tensor of the source, in the layout that was drawn."""
+        x = self.make(case.values, case.dtype)
+        return x if case.layout == "contiguous" else self.source.probe.views(x)[case.layout]
+
+    def check_same(self, x: Any, y: Any, where: str, device: Device | None = None) -> None:
+        """``y`` is a tensor of the target, with the shape, dtype and bytes of ``x``."""
+        assert issubclass(type(y), self.target.tensor_types), f"{where}: a {type(y).__name__}"
+        assert tuple(y.shape) == tuple(x.shape), f"{where}: shape {tuple(y.shape)}"
+        names = [n for n, own in self.source.dtypes.items() if own == x.dtype]
+        assert [n for n in names if self.target.dtypes.get(n) == y.dtype], (
+            f"{where}: dtype {y.dtype} instead of {x.dtype}"
+        )
+        found = unidev.device_of(y)
+        wanted = device or self.target.cpu
+        assert found is wanted, f"{where}: on {found!r}, not on {wanted!r}"
+        before, after = self.source.probe.read(x), self.target.probe.read(y)
+        assert after == before, f"{where}: other values: {after[:32]!r} instead of {before[:32]!r}"
+
+    def shares(self, x: Any, y: Any) -> bool:
+        """Whether a tensor of the source and one of the target have bytes in common."""
+        mine, other = self.source.probe.extents(x), self.target.probe.extents(y)
+        return overlapping_bytes(mine, other) > 0
+
+    def can_share(self, dtype: str, *, is_read_only: bool = False) -> bool:
+        """Whether contiguous, aligned memory of the CPU must be shared."""
+        giver, taker = self.source.interop, self.target.interop
+        if isinstance(giver, Unsupported) or isinstance(taker, Unsupported):
+            return False
+        return (
+            dtype in giver.dtypes()
+            and dtype in taker.dtypes()
+            and (taker.keeps_read_only or not (is_read_only or self.gives_immutable))
+        )
+
+    @property
+    def gives_immutable(self) -> bool:
+        """Whether the source's own tensors cannot be written to."""
+        return isinstance(self.source.probe.write, Unsupported)
+
+    @property
+    def takes_writes(self) -> bool:
+        """Whether the target's tensors can be written to."""
+        return not isinstance(self.target.probe.write, Unsupported)
+
+
+def ways(backend: Backend) -> list[Way]:
+    """To and from NumPy, and each other framework that is installed with its plugin.
+
+    Where GPUs are simulated, without those that have no simulator.
+
+    Raises:
+        NotApplicableError: there is no other framework.
+    """
+    before = len(loaded_backends)
+    others = [
+        load_backend(name)
+        for name, spec in backend_specs().items()
+        if spec.framework != backend.spec.framework
+        and is_installed(spec.framework)
+        and not (backend.simulated_count and isinstance(spec.simulator, Unsupported))
+    ]
+    if len(loaded_backends) > before:
+        gc.freeze()  # as at the start, of the backend itself: checks collect garbage often
+    if not others:
+        raise NotApplicableError("no other framework is installed beside it, not even NumPy")
+    return [way for other in others for way in (Way(backend, other), Way(other, backend))]

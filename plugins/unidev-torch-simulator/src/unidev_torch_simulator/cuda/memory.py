@@ -1,0 +1,139 @@
+"""Memory: what is allocated, the most that was, and how much a process may have."""
+# ruff: noqa: N802  the names are torch's, which describes them
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from unidev_torch_simulator.cuda.devices import add_functions, ops
+
+
+def add_to(bindings: Any) -> None:
+    """Give ``torch._C`` the functions about memory, and the module of the runtime's own."""
+    add_functions(bindings, globals())
+    bindings._host_emptyCache = _cuda_emptyCache
+    bindings._cudart = _runtime()
+    sys.modules["torch._C._cudart"] = bindings._cudart
+
+
+_FIELDS = ("current", "peak", "allocated", "freed")
+
+
+def _cuda_memoryStats(index: int) -> dict[str, Any]:
+    found: list[int] = ops().memory_stats(index)
+    sizes, requested, blocks = (
+        dict(zip(_FIELDS, found[i : i + 4], strict=True)) for i in (0, 4, 8)
+    )
+    none = dict.fromkeys(_FIELDS, 0)
+
+    def in_pools(of_all: dict[str, int]) -> dict[str, dict[str, int]]:
+        # Nothing is pooled: each request is a block, and given back when it is freed.
+        return {"all": of_all, "small_pool": dict(none), "large_pool": dict(none)}
+
+    return {
+        **{name: in_pools(sizes) for name in ("allocated_bytes", "reserved_bytes", "active_bytes")},
+        **{name: in_pools(blocks) for name in ("allocation", "segment", "active")},
+        "requested_bytes": in_pools(requested),
+        "inactive_split": in_pools(dict(none)),
+        "inactive_split_bytes": in_pools(dict(none)),
+        "oversize_allocations": dict(none),
+        "oversize_segments": dict(none),
+        "num_alloc_retries": 0,
+        "num_ooms": found[12],
+        "num_sync_all_streams": 0,
+        "num_device_alloc": blocks["allocated"],
+        "num_device_free": blocks["freed"],
+        "max_split_size": -1,
+    }
+
+
+def _cuda_resetPeakMemoryStats(index: int) -> None:
+    ops().reset_peak(index)
+
+
+def _cuda_resetAccumulatedMemoryStats(index: int) -> None:
+    ops().reset_accumulated(index)
+
+
+def _cuda_hostMemoryStats() -> dict[str, Any]:
+    return {}
+
+
+def _cuda_resetPeakHostMemoryStats() -> None: ...
+
+
+def _cuda_resetAccumulatedHostMemoryStats() -> None: ...
+
+
+def _cuda_emptyCache() -> None:
+    """Does nothing: nothing is cached."""
+
+
+def _cuda_setMemoryFraction(fraction: float, index: int) -> None:
+    ops().set_memory_fraction(index, fraction)
+
+
+def _cuda_getMemoryFraction(index: int) -> float:
+    fraction: float = ops().memory_fraction(index)
+    return fraction
+
+
+def _cuda_getAllocatorBackend() -> str:
+    return "native"
+
+
+def _cuda_cudaCachingAllocator_is_enabled() -> bool:
+    return True
+
+
+def _cuda_cudaCachingAllocator_enable(value: bool) -> None: ...
+
+
+def _cuda_isHistoryEnabled() -> bool:
+    return False
+
+
+def _cuda_memoryMetadataSupported() -> bool:
+    return False
+
+
+def _cuda_lock_mutex() -> None:
+    """Does nothing: it held back cudaFree (2.9)."""
+
+
+def _cuda_unlock_mutex() -> None: ...
+
+
+def _cuda_attach_out_of_memory_observer(observer: Any) -> None:
+    raise NotImplementedError(
+        "GPUs simulated by unidev call no observer when they are full: they keep no history for it"
+    )
+
+
+class _CudaError(int):
+    """``cudaError_t``."""
+
+
+_CudaError.success = _CudaError(0)  # type: ignore[attr-defined]
+
+
+def _runtime() -> ModuleType:
+    module = ModuleType("torch._C._cudart")
+
+    def succeeds(*_: Any) -> _CudaError:
+        return _CudaError(0)
+
+    def error_text(error: int) -> str:
+        return "no error" if error == 0 else f"error {int(error)}"
+
+    named: dict[str, Any] = {
+        "cudaError": _CudaError,
+        "cudaGetErrorString": error_text,
+        "cudaMemGetInfo": lambda index: tuple(ops().memory_info(index)),
+        **dict.fromkeys(("cudaProfilerStart", "cudaProfilerStop"), succeeds),
+        **dict.fromkeys(("cudaHostRegister", "cudaHostUnregister"), succeeds),
+    }
+    module.__dict__.update(named)
+    return module

@@ -1,0 +1,230 @@
+"""Programs that need more of CUDA than simulated GPUs have, and what each of them is told.
+
+Run as a program it asks each in a fork of a process in which torch has been imported; stdout has a
+line of JSON for each.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import sys
+import traceback
+
+X = "x = torch.ones(3, device='cuda')\n"
+GLOO = (
+    "import tempfile, torch.distributed as d\n"
+    "file = 'file://' + tempfile.mktemp()\n"
+    "d.init_process_group('gloo', init_method=file, rank=0, world_size=1)\n"
+)
+VISIBLE = """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = '{}'
+def seen():
+    count = torch.cuda.device_count()
+    return [torch.cuda.get_device_properties(index).pci_bus_id for index in range(count)]
+"""
+REFUSED = {
+    "inductor": (X + "torch.compile(lambda a: a * 2)(x)", "no compiler of TorchInductor"),
+    "inductor_moves": ("torch.compile(lambda a: (a * 2).cuda())(torch.ones(3))", "TorchInductor"),
+    "inductor_backward": (
+        "torch.compile(torch.nn.Linear(2, 2).cuda())(torch.ones(1, 2, device='cuda'))",
+        "backend='aot_eager'",
+    ),
+    "cudagraphs": (X + "torch.compile(lambda a: a * 2, backend='cudagraphs')(x)", "no _CUDAGraph"),
+    "extension": (
+        "from torch.utils.cpp_extension import CUDAExtension\nCUDAExtension('a', ['a.cu'])",
+        "no CUDAExtension: kernels that nvcc compiles",
+    ),
+    "load_inline": (
+        "from torch.utils.cpp_extension import load_inline\n"
+        "load_inline('a', cpp_sources='', cuda_sources='int f() { return 1; }', functions=['f'])",
+        "no extensions with sources for CUDA",
+    ),
+    "load_files": (
+        "from torch.utils.cpp_extension import load\nload('a', ['a.cu'])",
+        "no extensions with sources for CUDA",
+    ),
+    "nvrtc": ("torch.cuda._compile_kernel('__global__ void f() {}', 'f')", "no NVRTC"),
+    "jiterator": (
+        X
+        + "torch.cuda.jiterator._create_jit_fn('template <typename T> T f(T x) { return x; }')(x)",
+        "they compile no kernels",
+    ),
+    "graph": ("torch.cuda.CUDAGraph()", "they record no graphs of kernels"),
+    "graphed_callables": (
+        X + "torch.cuda.make_graphed_callables(torch.nn.ReLU(), (x,))",
+        "they record no graphs of kernels",
+    ),
+    "pool": ("torch.cuda.MemPool()", "no pools"),
+    "raw_allocation": ("torch.cuda.caching_allocator_alloc(10)", "no pools"),
+    "history": ("torch.cuda.memory._record_memory_history()", "keeps no history"),
+    "snapshot": ("torch.cuda.memory._snapshot()", "keeps no history"),
+    "dumped_snapshot": ("torch.cuda.memory._dump_snapshot('f')", "keeps no history"),
+    "dlpack": (X + "x.__dlpack__()", "as a pointer of CUDA"),
+    "to_dlpack": (X + "torch.utils.dlpack.to_dlpack(x)", "as a pointer of CUDA"),
+    "from_dlpack": (X + "torch.from_dlpack(x)", "as a pointer of CUDA"),
+    "numpy_from_dlpack": (X + "import numpy\nnumpy.from_dlpack(x)", "as a pointer of CUDA"),
+    "array_interface": (X + "x.__cuda_array_interface__", "as a pointer of CUDA"),
+    "share_memory": (X + "x.share_memory_()", "shared by IPC"),
+    "module_share_memory": ("torch.nn.Linear(2, 2).cuda().share_memory()", "shared by IPC"),
+    "ipc_handle": (X + "x.untyped_storage()._share_cuda_()", "send a copy on the CPU"),
+    "ipc_opened": (
+        "torch.UntypedStorage._new_shared_cuda(0, b'', 0, 0, b'', 0, b'', True)",
+        "shared by IPC",
+    ),
+    "queue": (
+        X + "import torch.multiprocessing as m\nm.get_context('spawn').SimpleQueue().put(x)",
+        "shared by IPC",
+    ),
+    "event_ipc": ("torch.cuda.Event(interprocess=True)", "share no events"),
+    "external_stream": ("torch.cuda.ExternalStream(1234)", "no external streams"),
+    "sync_debug": ("torch.cuda.set_sync_debug_mode('warn')", "nothing synchronizes"),
+    "utilization": ("torch.cuda.utilization()", "no NVML"),
+    "temperature": ("torch.cuda.temperature()", "no NVML"),
+    "power": ("torch.cuda.power_draw()", "no NVML"),
+    "clock": ("torch.cuda.clock_rate()", "no NVML"),
+    "processes": ("torch.cuda.list_gpu_processes()", "no NVML"),
+    "float8_product": (
+        "a = torch.ones(16, 16, device='cuda').to(torch.float8_e4m3fn)\n"
+        "one = torch.ones((), device='cuda')\ntorch._scaled_mm(a, a.t(), one, one)",
+        "no products of scaled float8",
+    ),
+    "sparse_gradient": (
+        "e = torch.nn.Embedding(3, 2, sparse=True).cuda()\n"
+        "e(torch.tensor([1], device='cuda')).sum().backward()",
+        "dense (strided) tensors only",
+    ),
+    "blas_handle": ("torch.cuda.current_blas_handle()", "CUDA's own libraries"),
+    "fft_plans": ("torch.backends.cuda.cufft_plan_cache.max_size = 10", "no cuFFT"),
+    "tuning": ("torch.cuda.tunable.is_enabled()", "nothing to tune"),
+}
+"""By name: a program, and words of its error."""
+
+RIGHT = {
+    "nvtx_of_autograd": X + "with torch.autograd.profiler.emit_nvtx(): x * 2",
+    "eager": X + "assert torch.compile(lambda a: a * 2, backend='eager')(x).tolist() == [2, 2, 2]",
+    "aot_eager": (
+        "net = torch.nn.Linear(2, 2).cuda()\n"
+        "compiled = torch.compile(net, backend='aot_eager')\n"
+        "compiled(torch.ones(1, 2, device='cuda')).sum().backward()\n"
+        "assert net.weight.grad.tolist() == [[1, 1], [1, 1]]"
+    ),
+    "inductor_on_the_cpu": "assert torch.compile(lambda a: a * 2)(torch.ones(1)).item() == 2",
+    "exported": (
+        "net, x = torch.nn.Linear(2, 2).cuda(), torch.ones(1, 2, device='cuda')\n"
+        "assert torch.equal(torch.export.export(net, (x,)).module()(x), net(x))"
+    ),
+    "profiler": (
+        "from torch.profiler import ProfilerActivity as A, profile\n"
+        + X
+        + "with profile(activities=[A.CPU, A.CUDA]) as p: x * 2\n"
+        "assert any(event.key == 'aten::mul' for event in p.key_averages())"
+    ),
+    "cuda_profiler_and_ranges": (
+        "with torch.cuda.profiler.profile(), torch.cuda.nvtx.range('a'): torch.cuda.nvtx.mark('b')"
+    ),
+    "cudnn": (
+        "c = torch.backends.cudnn\nc.benchmark = c.deterministic = True\n"
+        "assert not c.is_available() and c.version() is None\n"
+        "x = torch.ones(1, 1, 2, 2, device='cuda')\n"
+        "with c.flags(enabled=False): torch.nn.Conv2d(1, 1, 1).cuda()(x)"
+    ),
+    "settings": (
+        "b = torch.backends.cuda\nb.matmul.allow_tf32 = True\nassert b.is_built()\n"
+        "torch.set_float32_matmul_precision('high')\nb.cufft_plan_cache.clear()\n"
+        "assert b.cufft_plan_cache.size == 0\nb.preferred_linalg_library()\n"
+        "with b.sdp_kernel(enable_flash=False): pass\nb.enable_mem_efficient_sdp(False)"
+    ),
+    "fused_attention_is_not_there": (
+        "from torch.backends.cuda import SDPAParams, can_use_flash_attention as can\n"
+        "q = torch.ones(1, 1, 2, 8, device='cuda', dtype=torch.half)\n"
+        "assert not can(SDPAParams(q, q, q, None, 0.0, False, False))"
+    ),
+    "environment": (
+        "from torch.utils import collect_env\n"
+        "assert 'Is CUDA available: True' in collect_env.get_pretty_env_info()"
+    ),
+    "build": (
+        "assert 'sm_90' in torch.cuda.get_arch_list()\n"
+        "assert 'code=sm_90' in torch.cuda.get_gencode_flags()\n"
+        "assert torch.cuda.is_bf16_supported()"
+    ),
+    "types": (
+        "x = torch.ones(3).type(torch.cuda.FloatTensor)\n"
+        "assert x.type() == 'torch.cuda.FloatTensor' and isinstance(x, torch.cuda.FloatTensor)\n"
+        "assert x.type('torch.cuda.HalfTensor').dtype == torch.half"
+    ),
+    "gloo": (
+        GLOO + X + "y = torch.zeros_like(x)\nd.broadcast(x, 0)\nd.all_gather([y], x)\n"
+        "d.all_reduce(x)\nd.reduce_scatter_tensor(x, y)\n"
+        "assert x.tolist() == y.tolist() == [1, 1, 1]"
+    ),
+    "gloo_ddp": (
+        GLOO + "net = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(2, 2).cuda())\n"
+        "net(torch.ones(1, 2, device='cuda')).sum().backward()"
+    ),
+    "default_backend": GLOO.replace("'gloo', ", "") + X + "d.all_reduce(x)",
+    "visible_one": VISIBLE.format("1") + "assert seen() == [1]",
+    "visible_in_order": VISIBLE.format("1,0") + "assert seen() == [1, 0]",
+    "visible_until_a_wrong_one": VISIBLE.format("0,9,1") + "assert seen() == [0]",
+    "visible_by_uuid": (
+        "from unidev_torch_simulator.cuda.devices import uuid_of\n"
+        + VISIBLE.replace("'{}'", "f'GPU-{uuid_of(3)}'")
+        + "assert seen() == [3]"
+    ),
+    "waiting": (
+        "s, e = torch.cuda.Stream(), torch.cuda.Event()\ne.record()\ne.wait(s)\ns.wait_event(e)\n"
+        "s.wait_stream(torch.cuda.current_stream())\nassert s.query() and e.query()"
+    ),
+    "reserved": (
+        X + "assert torch.cuda.memory_reserved() == torch.cuda.max_memory_reserved() == 512\n"
+        "assert torch.cuda.memory_stats()['requested_bytes.all.current'] == 12"
+    ),
+    "memory_summary": X + "assert 'PyTorch CUDA memory summary' in torch.cuda.memory_summary()",
+    "record_stream": X + "x.record_stream(torch.cuda.Stream())\nx.to('cpu', non_blocking=True)",
+    "freeing": "torch.cuda.empty_cache()\ntorch.cuda.ipc_collect()\ntorch.cuda.synchronize()",
+}
+"""Programs beside them that run as on a GPU."""
+
+
+def said_by(program: str) -> str:
+    """What ran: nothing, or the class and message of an error."""
+    import torch
+
+    try:
+        exec(program, {"torch": torch, "__name__": "__main__"})  # the table's own
+    except AssertionError:
+        return traceback.format_exc()
+    except Exception as error:  # noqa: BLE001  reported
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def in_a_fork(program: str) -> str:
+    """``said_by`` in a copy of this process, or how that ended."""
+    mine, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(mine)
+        signal.alarm(400)
+        os.write(theirs, f"said:{said_by(program)}".encode()[:4000])
+        os._exit(0)
+    os.close(theirs)
+    with os.fdopen(mine, "rb") as pipe:
+        said = pipe.read().decode(errors="replace")
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    return said.removeprefix("said:") if said else f"the process ended with {status}"
+
+
+if __name__ == "__main__":
+    import unidev  # noqa: F401  before torch, which looks for CUDA while it is imported
+
+    importlib.import_module("torch._inductor.compile_fx")  # once, not in each fork
+
+    for name in sys.argv[1:]:
+        program = RIGHT.get(name) or REFUSED[name][0]
+        sys.stdout.write(json.dumps([name, in_a_fork(program)]) + "\n")
+        sys.stdout.flush()  # the next fork would have it, too

@@ -1,0 +1,129 @@
+"""Functions that tests of ``unidev.run`` give to it: odd results, children, threads and pipes."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import subprocess
+import sys
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import run_samples
+
+import unidev
+
+
+def echo(*given: Any) -> tuple[Any, ...]:
+    return given
+
+
+def printing(lines: int) -> None:
+    for line in range(lines):
+        print("out", line)
+    print("err", file=sys.stderr)
+    sys.stdout.write("no end")
+
+
+def many_sums(count: int) -> bytes:
+    """Sums whose bits depend on the order."""
+    group = unidev.group()
+    random = np.random.default_rng(group.rank)
+    total = b""
+    for _ in range(count):
+        x = unidev.array(random.standard_normal(1000).astype(np.float32) * 10.0**group.rank)
+        total += unidev.to_numpy(group.all_reduce(x)).tobytes()
+    return total
+
+
+def in_a_thread() -> str:
+    found: list[str] = []
+
+    def ask() -> None:
+        try:
+            unidev.group()
+        except unidev.UnsupportedOperation as error:
+            found.append(str(error))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    return found[0]
+
+
+def run_inside() -> None:
+    unidev.run(run_samples.ranks)
+
+
+def tensor_result() -> Any:
+    return unidev.zeros(2, device="gpu:0")
+
+
+def unpicklable_result() -> Any:
+    return threading.Lock()
+
+
+def stubborn_result() -> Any:
+    return run_samples.Stubborn() if unidev.group().rank == 1 else 0
+
+
+def with_stdout(stdout: Any) -> int:
+    sys.stdout = stdout
+    return 1
+
+
+def writing_to_the_pipe_of_its_messages() -> None:
+    from unidev.parallel.exchange import membership
+
+    assert membership.current is not None
+    if membership.current.rank == 1:
+        os.write(membership.current.channel._up, b"printed by a library" * 3)  # type: ignore
+        time.sleep(3600)
+    unidev.group().barrier()
+
+
+def of_a_fork(how: str) -> str:
+    """The worker's own result, once its forked child has ended, which ends in one of these ways."""
+    child = os.fork()
+    if child:
+        _, status = os.waitpid(child, 0)
+        return f"the child ended with {os.waitstatus_to_exitcode(status)}"
+    ways = {
+        "raises": lambda: int("the child's"),
+        "exits": lambda: sys.exit(3),
+        "returns": lambda: None,
+        "exchanges": lambda: unidev.group().all_reduce(unidev.ones(3)),
+    }
+    ways[how]()
+    return "x" * 100_000
+
+
+def with_child(seconds: float) -> None:
+    """A worker whose own child would outlive it."""
+    subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
+    run_samples.failing("killed", 0, 0)
+
+
+def with_a_child_that_prints_without_end() -> int:
+    subprocess.Popen(["yes"])
+    return 1
+
+
+def with_a_thread_that_stays() -> int:
+    threading.Thread(target=time.sleep, args=(3600,)).start()
+    return unidev.group().rank
+
+
+def with_an_exit_handler_that_stays() -> int:
+    atexit.register(time.sleep, 3600)
+    return unidev.group().rank
+
+
+def is_framework_left_out_of_collections() -> bool:
+    """Whether collections of this worker look at what was there before its function."""
+    import gc
+
+    here = {id(each) for each in gc.get_objects()}
+    return gc.get_freeze_count() > 1000 and id(vars(unidev)) not in here

@@ -1,0 +1,154 @@
+"""Arrays that no engine carries: in memory that the workers share, or by messages."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from typing import Any
+
+import host_exchanges
+import numpy as np
+import pytest
+from host_exchanges import by_memory, by_messages, together
+
+import unidev
+from unidev.system.host import shared_memory
+
+SMALL, LARGE = 5, 50_000
+WAYS = [by_memory, by_messages]
+
+
+@pytest.fixture(autouse=True)
+def _small_slots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large array takes several slots, of which the last one is not full."""
+    monkeypatch.setattr(shared_memory, "_MOST_SLOT", 16 * shared_memory._PAGE)
+
+
+def numbers(count: int, rank: int, dtype: str = "float32") -> np.ndarray[Any, Any]:
+    """Numbers whose sum depends on the order; the same ones for the same rank."""
+    drawn = np.random.default_rng(rank).standard_normal(count) * 10.0 ** (3 * (rank % 3))
+    return (drawn * 100).astype(dtype)
+
+
+def in_order(parts: list[np.ndarray[Any, Any]], ufunc: np.ufunc) -> np.ndarray[Any, Any]:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total = ufunc(total, part)
+    return total
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("count", [1, SMALL, LARGE])
+@pytest.mark.parametrize(
+    ("ufunc", "dtype"), [(np.add, "float32"), (np.add, "complex64"), (np.maximum, "int16")]
+)
+def test_all_get_the_bits_of_a_sum_in_the_order_of_ranks(
+    way: Any, size: int, count: int, ufunc: np.ufunc, dtype: str
+) -> None:
+    expected = in_order([numbers(count, rank, dtype) for rank in range(size)], ufunc)
+
+    def work(carrier: Any, rank: int) -> bytes:
+        own = numbers(count, rank, dtype)
+        carrier.all_reduce(own, ufunc)
+        return own.tobytes()
+
+    assert together(way(size), work) == [expected.tobytes()] * size
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [2, 5])
+@pytest.mark.parametrize("count", [SMALL, LARGE])
+def test_values_of_one_and_of_all_come_to_all(way: Any, size: int, count: int) -> None:
+    def work(carrier: Any, rank: int) -> tuple[bytes, list[bytes]]:
+        given = numbers(count, rank)
+        carrier.broadcast(given, size - 1)
+        return given.tobytes(), [x.tobytes() for x in carrier.all_gather(numbers(count, rank))]
+
+    everybody = [numbers(count, rank).tobytes() for rank in range(size)]
+    assert together(way(size), work) == [(everybody[-1], everybody)] * size
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_exchanges_do_not_mix_whoever_is_late(way: Any) -> None:
+    """Of sizes by turns, so that a worker that is ahead writes while another still reads."""
+    size, rounds = 6, 40
+
+    def work(carrier: Any, rank: int) -> bytes:
+        late, found = random.Random(rank), b""
+        for number in range(rounds):
+            if late.random() < 0.2:
+                time.sleep(0.002)  # late on purpose: the others go on as far as they can
+            own = numbers(LARGE if number % 5 == 0 else SMALL, rank + number)
+            if number % 3:
+                carrier.all_reduce(own, np.add)
+            else:
+                carrier.broadcast(own, number % size)
+            carrier.barrier()
+            found += own.tobytes()
+        return found
+
+    found = together(way(size), work)
+    expected = b""
+    for number in range(rounds):
+        count = LARGE if number % 5 == 0 else SMALL
+        if number % 3:
+            parts = [numbers(count, rank + number) for rank in range(size)]
+            expected += in_order(parts, np.add).tobytes()
+        else:
+            expected += numbers(count, number % size + number).tobytes()
+    assert [each == expected for each in found] == [True] * size
+
+
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_nobody_sends_n_times_a_large_array(size: int) -> None:
+    carriers = by_messages(size)
+    length = LARGE * 4
+
+    def work(carrier: Any, rank: int) -> None:
+        carrier.all_reduce(numbers(LARGE, rank), np.add)
+
+    together(carriers, work)
+    channels = [carrier._relay._channel for carrier in carriers]
+    # To each other worker its part; what is combined, to all at once; and a code to worker 0.
+    assert {each.messages["sent"] for each in channels} == {size + 1}
+    assert max(each.nbytes["sent"] for each in channels) <= length + size * 4 + 8
+    assert max(each.nbytes["received"] for each in channels) <= 2 * length + 2 * size * 4 + size * 8
+
+
+@pytest.mark.parametrize("size", [2, 4, 8, 16])
+def test_in_shared_memory_all_meet_as_often_however_many_they_are(size: int) -> None:
+    carriers = by_memory(size)
+
+    def work(carrier: Any, rank: int) -> list[int]:
+        meetings = []
+        for count in (SMALL, carrier._memory.slot_bytes // 4, LARGE):
+            before = carrier._memory.meetings
+            carrier.all_reduce(numbers(count, rank), np.add)
+            meetings.append(carrier._memory.meetings - before)
+        return meetings
+
+    pieces = -(-LARGE * 4 // shared_memory.slot_bytes(size))
+    assert pieces == 4
+    for small, whole, large in together(carriers, work):
+        assert small == 1
+        # Where all the workers' pieces are few bytes, each combines them by itself.
+        assert whole == (1 if size == 2 else 2)
+        assert large <= 2 * pieces
+
+
+def test_a_worker_that_is_killed_within_an_exchange_is_named() -> None:
+    with pytest.raises(unidev.WorkerFailedError) as caught:
+        unidev.run(host_exchanges.killed_within_an_exchange, workers=3, backend="numpy")
+    assert (caught.value.rank, caught.value.signal) == (1, signal.Signals.SIGKILL.name)
+
+
+def test_tensors_of_one_host_do_not_go_through_the_process_that_started_the_run() -> None:
+    assert unidev.run(host_exchanges.sent_by_channel, workers=3, backend="numpy") == [0, 0, 0]
+
+
+def test_without_such_memory_they_travel_by_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(shared_memory.os, "memfd_create")
+    sent = unidev.run(host_exchanges.sent_by_channel, workers=3, backend="numpy")
+    assert all(nbytes >= host_exchanges.SENT_BYTES for nbytes in sent)

@@ -1,0 +1,1 @@
+"""Find, choose, load and call a backend."""

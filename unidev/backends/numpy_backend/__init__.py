@@ -1,0 +1,37 @@
+"""The embedded plugin: registers NumPy the way any plugin registers its framework."""
+
+from __future__ import annotations
+
+from unidev.contract.backend_spec import BackendSpec, SimulatedGpus, Simulator
+from unidev.contract.hookspecs import hookimpl
+
+
+class NumpySimulator(Simulator):
+    """Needs no setup: simulated arrays are our own class."""
+
+    def start(self, count: int) -> None:
+        """Do nothing: the backend's constructor receives the count."""
+
+    def refusal(self, gpus: SimulatedGpus) -> str | None:
+        """Refuse a memory and a model, except beside a name.
+
+        A name, and what is requested with it, is for the framework that bears it. NumPy has no
+        devices, hence no name for them; converting to NumPy must work beside that framework.
+        """
+        return None if gpus.name is not None else super().refusal(gpus)
+
+
+@hookimpl
+def unidev_register_backend() -> BackendSpec:
+    """The embedded backend."""
+    return BackendSpec(
+        name="numpy",
+        contract_version=2,
+        framework="numpy",
+        title="NumPy",
+        short_names=("np",),
+        install="pip install numpy",
+        load="unidev.backends.numpy_backend.backend:NumpyBackend",
+        simulator=NumpySimulator,
+        namespaces=("unidev",),  # unidev.backends.numpy_backend.simulated_array.SimulatedArray
+    )

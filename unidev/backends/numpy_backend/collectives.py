@@ -1,0 +1,70 @@
+"""Reductions over NumPy's devices: on plain arrays, since one device's lie on it anyway."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.contract.collectives import Collectives
+from unidev.tensors.python_data import refuse_masked
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Array = np.ndarray[Any, Any]
+
+_UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
+
+
+class NumpyCollectives(Collectives):
+    """Combines in place."""
+
+    def pack(self, tensors: Sequence[Array]) -> Array:
+        """``numpy.concatenate``."""
+        return _like(np.concatenate([_plain(x).reshape(-1) for x in tensors]), tensors[0])
+
+    def unpack(self, flat: Array, shapes: Sequence[tuple[int, ...]]) -> Sequence[Array]:
+        """Views of ``flat``."""
+        plain, unpacked, start = _plain(flat), [], 0
+        for shape in shapes:
+            stop = start + math.prod(shape)
+            unpacked.append(_like(plain[start:stop].reshape(shape), flat))
+            start = stop
+        return unpacked
+
+    def combine(self, a: Array, b: Array, op: str) -> Array:
+        """Writes to ``a``."""
+        _UFUNCS[op](_plain(a), _plain(b), out=_plain(a))
+        return a
+
+    def scale(self, flat: Array, factor: float) -> Array:
+        """Writes to ``flat``."""
+        plain = _plain(flat)
+        np.multiply(plain, plain.dtype.type(factor), out=plain)
+        return flat
+
+    def concatenate(self, tensors: Sequence[Array]) -> Array:
+        """``numpy.concatenate``."""
+        return _like(np.concatenate([_plain(x) for x in tensors]), tensors[0])
+
+    def is_writable(self, x: Array) -> bool:
+        """By NumPy's flag."""
+        return bool(x.flags.writeable)
+
+    def write(self, targets: Sequence[Array], values: Sequence[Array]) -> None:
+        """``numpy.copyto``."""
+        for target, value in zip(targets, values, strict=True):
+            np.copyto(_plain(target), _plain(value))
+
+
+def _plain(x: Array) -> Array:
+    refuse_masked(x)
+    return x.view(np.ndarray)
+
+
+def _like(array: Array, x: Array) -> Array:
+    """``array``, which is new, on the device of ``x``."""
+    return SimulatedArray.place(array, x.simulated_device) if type(x) is SimulatedArray else array

@@ -1,0 +1,134 @@
+"""NumPy's models: dicts and lists of arrays, possibly nested, and layers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from unidev.backends.numpy_backend.nn.layers import Buffers, Layer
+from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.contract.models import Models, Stored
+from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.system.wording import kind_of
+from unidev.tensors.classify import is_container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from unidev.contract.device import Device
+
+    Array = np.ndarray[Any, Any]
+
+_MODELS = (dict, list, tuple, Layer)
+
+
+class Slot:
+    """An array, and every place that holds it."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.places: list[tuple[Any, Any]] = []
+        """Pairs of a container and the key in it."""
+
+
+class NumpyModels(Models):
+    """Arrays cannot move: the containers stay the same objects and receive new arrays."""
+
+    takes_containers = True
+
+    def parameters(self, model: Any) -> Mapping[str, Array]:
+        """Every array except buffers of layers; one that occurs twice, under its first name."""
+        unique: dict[int, tuple[str, Array]] = {}
+        for name, (container, array) in self._named(model).items():
+            if not isinstance(container, Buffers):
+                unique.setdefault(id(array), (name, array))
+        return dict(unique.values())
+
+    def trainable(self, model: Any) -> Mapping[str, Array]:
+        """All parameters: NumPy cannot freeze any."""
+        return self.parameters(model)
+
+    def tensors(self, model: Any) -> Mapping[str, Array]:
+        """All arrays by the keys that lead to them, joined with dots."""
+        return {name: array for name, (_, array) in self._named(model).items()}
+
+    def parts(self, model: Any, optimizer: Any) -> Sequence[Slot]:
+        """One slot per array, however many places hold it."""
+        if optimizer is not None:
+            raise UnsupportedOperation("placing an optimizer", "NumPy has none")
+        slots: dict[int, Slot] = {}
+        for path, container, key, array in self._walk(model, (), ()):
+            if not isinstance(container, (dict, list)):
+                raise UnsupportedOperation(
+                    f"placing the array {'.'.join(path)!r} of a {kind_of(container)}",
+                    "only dicts and lists can receive a new array in place; use those, or "
+                    "as_in_device(x, device), which returns a new container",
+                )
+            slots.setdefault(id(array), Slot(array)).places.append((container, key))
+        return list(slots.values())
+
+    def is_on(self, part: Slot, device: Device) -> bool:
+        """Whether its array is on ``device``."""
+        return self.backend.device_of(part.array) is device
+
+    def twin(self, part: Slot, device: Device) -> Slot:
+        """A slot with a copy that no container holds yet."""
+        return Slot(self.backend.copy_to(part.array, device, False))
+
+    def swap(self, part: Slot, twin: Slot) -> None:
+        """Exchange the arrays, and store the new one wherever the old one was."""
+        part.array, twin.array = twin.array, part.array
+        for container, key in part.places:
+            container[key] = part.array
+
+    def stored(self, model: Any) -> Mapping[str, Stored]:
+        """All arrays."""
+        return {name: Stored(array) for name, array in self.tensors(model).items()}
+
+    def read(self, x: Array) -> Array:
+        """The array's own memory; for a third-party subclass, a copy, if it can be read at all."""
+        if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:
+            return x.view(np.ndarray)
+        return self.backend.to_numpy(x)
+
+    def write(self, x: Array, values: Array) -> None:
+        """``x[...] = values`` on a plain view: a simulated array refuses values on the host."""
+        x.view(np.ndarray)[...] = values
+
+    def _named(self, model: Any) -> dict[str, tuple[Any, Array]]:
+        """Each array by its name, with the container that holds it."""
+        found: dict[str, tuple[Any, Array]] = {}
+        for path, container, _, array in self._walk(model, (), ()):
+            name = ".".join(path)
+            if name in found:
+                raise InvalidDataError(f"two arrays of this model have the name {name!r}.")
+            found[name] = container, array
+        return found
+
+    def _walk(
+        self, node: Any, path: tuple[str, ...], above: tuple[int, ...]
+    ) -> Iterator[tuple[tuple[str, ...], Any, Any, Array]]:
+        """Each array: its path, the container that holds it, its key there, and the array."""
+        if id(node) in above:
+            raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
+        if not isinstance(node, _MODELS):
+            at = f" at {'.'.join(path)!r} of a model" if path else ""
+            raise UnsupportedOperation(
+                f"looking into the {kind_of(node)}{at}",
+                "NumPy's models are dicts, lists and tuples of arrays",
+            )
+        for name, container, key in _entries(node):
+            here, child = (*path, name), container[key]
+            if isinstance(child, np.ndarray):
+                yield here, container, key, child
+            elif isinstance(child, _MODELS) or is_container(child):
+                yield from self._walk(child, here, (*above, id(node)))
+
+
+def _entries(node: Any) -> Iterator[tuple[str, Any, Any]]:
+    """The name of each item in ``node``, with the container that holds it and its key."""
+    if isinstance(node, Layer):
+        return node.entries()
+    keys = node if isinstance(node, dict) else range(len(node))
+    return ((str(key), node, key) for key in keys)

@@ -1,0 +1,155 @@
+"""Queries all plugins at once, each in its own process, which may crash or hang."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unidev.backends.discovery import EMBEDDED, plugin_points
+from unidev.system.child_processes import LOOK_S, ChildProcess, describe_exit
+from unidev.system.progress import progress
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from importlib.metadata import EntryPoint
+
+    from unidev.system.child_processes import Interruption
+
+    Answer = dict[str, Any]
+
+_EXIT_LIMIT_S = 5.0
+"""How long a process may take to end after it has answered."""
+
+
+class _Question(NamedTuple):
+    """What a child process is asked."""
+
+    name: str
+    words: Sequence[str]
+    """The kind of question, and the plugin's source."""
+    environment: Mapping[str, str]
+    """Variables of the child, besides this process's own."""
+
+
+class _Query:
+    """One child process that is being queried."""
+
+    def __init__(self, question: _Question, folder: Path) -> None:
+        self.name = question.name
+        self.file = folder / "answer.json"
+        self.answered: float | None = None
+        kind, *rest = question.words
+        command = [sys.executable, "-X", "faulthandler", "-m", "unidev.backends.query_child", kind]
+        self.child = ChildProcess(
+            [*command, str(self.file), *rest],
+            folder,
+            environment={**os.environ, **question.environment},
+        )
+
+    def is_over(self) -> bool:
+        if not self.child.is_running():
+            return True
+        if self.answered is None and self.file.exists():
+            self.answered = time.monotonic()
+        return self.answered is not None and time.monotonic() - self.answered > _EXIT_LIMIT_S
+
+    def answer(self, timeout_s: float) -> Answer:
+        """Its answer; if it gave none, how it ended."""
+        was_alive = self.child.is_running()
+        self.child.end()
+        if self.file.exists():
+            found: Answer = json.loads(self.file.read_text(encoding="utf-8"))
+            return found
+        lines = self.child.tail()
+        if was_alive:
+            how = f"no answer within {timeout_s:g} s"
+            return {"state": "hangs", "problem": f"{how}; see --timeout", "traceback": lines}
+        how = describe_exit(self.child.exit_code)
+        return {"state": "crashes", "problem": f"its process ended: {how}", "traceback": lines}
+
+
+def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]:
+    """The overview, and the answer of each plugin, in order."""
+    points = list(plugin_points())
+    overview = _Question("overview", ("overview",), {})
+    questions = [overview, *(_question(point, points, "plugin", {}) for point in points)]
+    (about_all, _), *rest = _asked(questions, timeout_s, stop)
+    return about_all, [
+        {**_unasked(point), **answer} for point, (answer, _) in zip(points, rest, strict=True)
+    ]
+
+
+def ask_plugins(
+    kind: str,
+    points: Sequence[EntryPoint],
+    timeout_s: float,
+    stop: Interruption,
+    environment: Mapping[str, str],
+) -> list[Answer]:
+    """Each plugin's answer to one kind of question, with what it printed, in order."""
+    every = list(plugin_points())
+    questions = [_question(point, every, kind, environment) for point in points]
+    return [
+        {**_unasked(point), **answer, "said": lines}
+        for point, (answer, lines) in zip(points, _asked(questions, timeout_s, stop), strict=True)
+    ]
+
+
+def _question(
+    point: EntryPoint, points: list[EntryPoint], kind: str, environment: Mapping[str, str]
+) -> _Question:
+    # The others are disabled there, so one that crashes on import does not affect them.
+    others = {each.name for each in points} - {point.name, EMBEDDED}
+    given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
+    disabled = ",".join([given, *sorted(others)])
+    environment = {**environment, "UNIDEV_DISABLED_PLUGINS": disabled}
+    return _Question(point.name, (kind, point.value), environment)
+
+
+def _asked(
+    questions: Sequence[_Question], timeout_s: float, stop: Interruption
+) -> list[tuple[Answer, str]]:
+    """The answer to each question, and what its process printed."""
+    with tempfile.TemporaryDirectory(prefix="unidev-info-", ignore_cleanup_errors=True) as top:
+        queries: list[_Query] = []
+        try:
+            for number, question in enumerate(questions):
+                queries.append(_Query(question, Path(top) / str(number)))
+            _wait(queries, timeout_s, stop)
+        finally:
+            answers = [each.answer(timeout_s) for each in queries]
+        return [(answer, each.child.tail()) for each, answer in zip(queries, answers, strict=True)]
+
+
+def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:
+    began = time.monotonic()
+    waiting = queries
+    with progress("asking the plugins") as step:
+        while waiting and not stop and time.monotonic() - began < timeout_s:
+            step(f"asking {', '.join(each.name for each in waiting)}")
+            time.sleep(LOOK_S)
+            waiting = [each for each in waiting if not each.is_over()]
+
+
+def _unasked(point: EntryPoint) -> Answer:
+    """The facts about a plugin that are known without importing it."""
+    return {
+        "plugin": point.name,
+        "source": point.value,
+        "distribution": f"{point.dist.name} {point.dist.version}" if point.dist else None,
+        "backend": None,
+        "launcher": None,
+        "variables": {},
+        "framework": None,
+        "install": None,
+        "problem": None,
+        "traceback": None,
+        "framework_version": None,
+        "devices": [],
+        "capabilities": {},
+    }

@@ -1,0 +1,150 @@
+"""The child process of ``unidev info`` and ``unidev doctor``: writes one answer to a file.
+
+``python -m unidev.backends.query_child overview FILE`` lists the plugins and the selected backend;
+``… plugin FILE SOURCE`` loads one plugin and its framework; ``… installation FILE SOURCE`` reports
+what that framework was built for. A file, because a framework may print anything to stdout.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import sys
+import traceback
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from unidev.backends.description import capabilities, device_entries
+from unidev.backends.discovery import Plugin, backend_spec, find_plugins
+from unidev.backends.known_frameworks import KnownFramework
+from unidev.backends.selection import active_backend, backend_choice, set_backend
+from unidev.backends.versions import framework_version
+from unidev.contract.backend import Unsupported
+from unidev.errors import UnidevError
+from unidev.system.atomic_file import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from unidev.contract.backend_spec import BackendSpec
+
+    Answer = dict[str, Any]
+
+
+def overview() -> Answer:
+    """Every plugin, judged beside the others, and the choice; imports no framework."""
+    answer: Answer = {"plugins": [_plugin(each) for each in find_plugins()]}
+    try:
+        choice = backend_choice()
+    except UnidevError as error:
+        answer["choice"] = {"name": None, "reason": str(error), "problem": None}
+        return answer
+    problem = None
+    try:
+        backend_spec(choice.name)
+    except UnidevError as error:
+        problem = str(error)
+    answer["choice"] = {"name": choice.name, "reason": choice.reason, "problem": problem}
+    return answer
+
+
+def ask_plugin(source: str) -> Answer:
+    """The facts about one plugin, its framework and its devices; imports the framework."""
+    return _asked(source, _ask_framework)
+
+
+def ask_installation(source: str) -> Answer:
+    """The build of one plugin's framework, the GPUs that it can use, and its spec's words."""
+    answer = _asked(source, _ask_installation)
+    spec = _found(source).spec
+    return {**answer, "known": None if spec is None else KnownFramework.of(spec)._asdict()}
+
+
+def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
+    plugin = _found(source)
+    answer = _plugin(plugin)
+    if plugin.spec is not None:
+        try:
+            answer |= _no_framework(plugin.spec) or ask(plugin.spec)
+        except Exception as error:  # noqa: BLE001  a backend may raise anything: that is the answer
+            problem = (
+                str(error) if isinstance(error, UnidevError) else f"{type(error).__name__}: {error}"
+            )
+            answer |= {"state": "fails", "problem": problem, "traceback": traceback.format_exc()}
+    return answer
+
+
+def _found(source: str) -> Plugin:
+    return next(each for each in find_plugins() if each.source == source)
+
+
+def _plugin(plugin: Plugin) -> Answer:
+    spec = plugin.spec
+    state = (
+        "disabled" if plugin.is_disabled
+        else "found" if spec
+        else "works" if plugin.launcher  # there is no framework to load
+        else "broken"
+    )  # fmt: skip
+    return {
+        "plugin": plugin.name,
+        "source": plugin.source,
+        "distribution": plugin.distribution,
+        "state": state,
+        "backend": spec.name if spec else None,
+        "launcher": plugin.launcher.name if plugin.launcher else None,
+        "variables": dict(plugin.launcher.variables) if plugin.launcher else {},
+        "framework": spec.framework if spec else None,
+        "install": spec.install if spec else None,
+        "problem": plugin.failure,
+        "traceback": plugin.traceback,
+    }
+
+
+def _no_framework(spec: BackendSpec) -> Answer | None:
+    if find_spec(spec.framework) is not None:
+        return None
+    return {
+        "state": "no framework",
+        "problem": f"{spec.framework} is not installed. Install it with: {spec.install}",
+    }
+
+
+def _ask_installation(spec: BackendSpec) -> Answer:
+    set_backend(spec.name)
+    backend = active_backend()
+    answer: Answer = {"state": "works", "framework_version": framework_version(backend)}
+    installation = backend.installation
+    if isinstance(installation, Unsupported):
+        return {**answer, "build": None, "gpus_seen": backend.device_count("gpu")}
+    build = dataclasses.asdict(installation.build())
+    return {**answer, "build": build, "gpus_seen": installation.usable_gpus()}
+
+
+def _ask_framework(spec: BackendSpec) -> Answer:
+    set_backend(spec.name)
+    backend = active_backend()
+    return {
+        "state": "works",
+        "framework_version": framework_version(backend),
+        "devices": [dataclasses.asdict(each) for each in device_entries(backend)],
+        "capabilities": {
+            name: dataclasses.asdict(each) for name, each in capabilities(backend).items()
+        },
+    }
+
+
+def main(arguments: list[str]) -> None:
+    """Write the answer to the file, completely or not at all."""
+    kind, file, *rest = arguments
+    if kind == "overview":
+        answer = overview()
+    else:
+        answer = (ask_plugin if kind == "plugin" else ask_installation)(rest[0])
+    write_whole(file, json.dumps(answer))
+    gc.freeze()  # else the last collection looks through all that the framework has made
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

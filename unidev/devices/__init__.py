@@ -1,1 +1,0 @@
-"""The available devices, and their memory."""

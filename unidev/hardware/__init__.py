@@ -1,1 +1,0 @@
-"""Facts about the machine and its drivers, without any framework."""

@@ -1,0 +1,121 @@
+"""``prefetch``: the next batches on the device, while the step is at work on this one."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from unidev.backends.loading import backend_of_type
+from unidev.contract.device import Device
+from unidev.errors import InvalidDataError
+from unidev.parallel.batches.prefetch_thread import Reader
+from unidev.system.arguments import non_negative_integer
+from unidev.system.wording import kind_of, shown
+from unidev.tensors.checks import check_memory
+from unidev.tensors.devices import as_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sized
+
+    from unidev.tensors.devices import DeviceLike
+
+
+class Prefetched:
+    """The iterable of ``prefetch``: each iteration reads the batches anew, in a thread of its own.
+
+    Attributes:
+        batches: what was passed to ``prefetch``.
+        device: where the batches go, as it was passed.
+        depth: how many batches are read ahead.
+    """
+
+    def __init__(self, batches: Iterable[Any], device: DeviceLike, depth: int) -> None:
+        self.batches = batches
+        self.device = device
+        self.depth = depth
+
+    def __iter__(self) -> Iterator[Any]:
+        return Reader(self.batches, self.device, self.depth)
+
+    def __repr__(self) -> str:
+        return f"prefetch(<{kind_of(self.batches)}>, {str(self.device)!r}, depth={self.depth})"
+
+
+class _Sized(Prefetched):
+    """The iterable for batches that have a length, for progress bars."""
+
+    batches: Any
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> Prefetched:
+    """The batches of ``batches`` on ``device``, in order, some of them ahead of their use.
+
+    A thread reads the batches, and moves each to the device as by ``device_put``, while the step
+    runs::
+
+        for X, y in unidev.prefetch(loader, unidev.try_gpu()):
+            loss, gradients = step(net, X, y)
+
+    Args:
+        batches: any iterable of arrays, tensors, and nested containers of them: a ``DataLoader``,
+            ``tf.data``, ``paddle.io``, gluon, a list, a generator. ``iter(batches)`` is called
+            here, in the thread that iterates, so that the workers of a loader are forked there;
+            the batches are asked for in the other thread.
+        device: as for ``device_put``.
+        depth: how many batches may be there before they are used, at least 1. Each takes memory on
+            the device.
+
+    Returns:
+        An iterable; ``len`` of it is that of ``batches``, if there is one. Every iteration begins
+        anew. Every batch is in new memory, also if its tensors were on the device already: a loader
+        may overwrite its own while the batch is in use. Leaves that are neither arrays nor tensors
+        pass through unchanged.
+
+    The thread has the backend, the ``with device:``, the traces and the guards of the thread that
+    iterates, and the framework's settings per thread, such as ``no_grad``. If a loader changes
+    these, the change stays in the reading thread. It ends with the iteration: at the last batch, on
+    ``break``, on Ctrl-C, and when anything raises. Leaving early waits for the batch that the
+    loader is making; after Ctrl-C, and at Python's end, 5 seconds at most.
+
+    Raises:
+        InvalidDataError: ``batches`` cannot be iterated, or ``depth`` is not a positive integer.
+        DeletedTensorError: ``batches`` is a tensor whose memory is gone.
+        UnsupportedOperation: an iteration that began before a fork goes on in the child.
+
+    An error of the loader or of ``device_put`` is raised in place of the batch, with its own
+    traceback.
+
+    >>> import numpy as np
+    >>> import unidev
+    >>> batches = [np.full(2, float(number)) for number in range(3)]
+    >>> [x.tolist() for x in unidev.prefetch(batches, "cpu")]
+    [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
+    """
+    number = non_negative_integer(depth, sys.maxsize)
+    if not number:
+        raise InvalidDataError(
+            f"the depth of prefetch must be a positive integer, not {shown(depth)}."
+        )
+    if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
+        raise InvalidDataError(
+            f"prefetch needs batches to iterate over, such as a DataLoader, not {shown(batches)}."
+        )
+    backend = backend_of_type(type(batches))
+    if backend is not None:
+        check_memory(backend, [batches])  # else MXNet's len() ends the process
+    if type(device) is Device:
+        as_device(device)  # is there; of a string, the first batch's framework decides
+    return (_Sized if _has_length(batches) else Prefetched)(batches, device, number)
+
+
+def _has_length(batches: Any) -> bool:
+    sized: Sized = batches
+    try:
+        len(sized)
+    # As TensorFlow's and PyTorch's for unknown lengths, and PaddlePaddle's of a 0-d tensor.
+    except (TypeError, NotImplementedError, AssertionError):
+        return False
+    return True

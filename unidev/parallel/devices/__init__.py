@@ -1,0 +1,1 @@
+"""Several devices of one framework in one process and one thread."""

@@ -1,0 +1,122 @@
+"""``all_reduce``: what several devices computed, combined on each of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from unidev.contract.dtypes import portable_name
+from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
+from unidev.parallel.devices.arguments import Aligned, checked_weights
+from unidev.parallel.devices.packing import combination, reduce_to_each, write
+from unidev.system.arguments import flag
+from unidev.system.wording import shown
+from unidev.tensors.checks import check_same_device
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
+OPERATIONS = ("sum", "mean", "min", "max")
+
+
+def all_reduce(
+    trees: Sequence[T],
+    op: str = "sum",
+    *,
+    weights: Sequence[float] | None = None,
+    in_place: bool = False,
+) -> Sequence[T]:
+    """Combine the tensors at the same place in each of ``trees``; each device gets the result.
+
+    The tensors are combined in the order of the list, once, so that all devices get the same bits
+    in every run. Few copies are made, however many tensors there are: those of one dtype travel
+    packed in buckets of 32 MiB, those of 4 MiB or more by themselves, and 2 (n - 1) copies between
+    n devices are made for each. Autograd does not record any of it.
+
+    Args:
+        trees: for each device a tensor or a nested container of tensors, with the same structure,
+            shapes and dtypes in each. The tensors of one tree are on one device; a device may occur
+            twice. Non-tensor leaves stay as they are.
+        op: ``sum``, ``mean``, ``min`` or ``max``, computed in the dtype; float16 and bfloat16 in
+            float32, rounded once at the end. Sums of integers wrap around. A mean multiplies each
+            tensor by its share of the weights before it adds, so it does not overflow. Where one of
+            the trees has NaN, the result is NaN, also of ``min`` and ``max``.
+        weights: for ``mean``, a positive number for each tree, such as its number of rows.
+        in_place: write the results to the tensors of ``trees``, which stay the same objects.
+
+    Returns:
+        A list of trees, each on the device of its own, in new memory, shared with no input and no
+        other tree. Results in one tree may be parts of one buffer, so ``shares_memory`` of two of
+        them may be True, but writing to one never changes another. With ``in_place``, ``trees``.
+
+    Raises:
+        InvalidDataError: structures, shapes or dtypes do not match (the message has the paths), or
+            ``op``, ``weights`` or ``in_place`` are invalid.
+        DeviceMismatchError: a tree is on two devices.
+        UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers, bool, or
+            an operation that the framework lacks for a less usual dtype.
+        UnsupportedOperation: ``in_place`` with immutable tensors. Nothing has been written.
+        NotATensorError, ContainerError: ``trees`` is not a list of trees.
+
+    Semantics: ``torch.distributed.all_reduce``; d2l's ``allreduce``, except that d2l's replaces
+    entries of its list, which leaves the tensors elsewhere unreduced.
+
+    >>> import unidev
+    >>> trees = [{"w": unidev.ones(2)}, {"w": unidev.full(2, 3.0)}]
+    >>> [unidev.to_numpy(tree["w"]).tolist() for tree in unidev.all_reduce(trees, "mean")]
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
+    found = Aligned(trees, "trees")
+    flag("in_place", in_place)
+    backend, lists = found.backend, found.lists
+    if not isinstance(op, str) or op not in OPERATIONS:
+        raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
+    numbers = checked_weights(weights, len(lists), "each tree")
+    if numbers is not None and op != "mean":
+        raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
+    kinds = found.kinds()
+    for dtype in dict.fromkeys(kind.dtype for kind in kinds):
+        reason = refusal(portable_name(dtype, backend), op)
+        if reason is not None:
+            position = [kind.dtype for kind in kinds].index(dtype)
+            raise UnsupportedDtypeError(
+                f"all_reduce has no {op} of {found.path(0, position)}, a {dtype} tensor: {reason}."
+            )
+    devices = [backend.device_of(tensors[0]) for tensors in lists]
+    for number, (device, tensors) in enumerate(zip(devices, lists, strict=True)):
+        if any(backend.device_of(x) is not device for x in tensors):
+            check_same_device(**{f"trees[{number}]": trees[number]})  # raises, with the paths
+    if in_place:
+        _check_writable(found)
+    how = combination(op, len(lists), numbers)
+    reduced = reduce_to_each(backend, lists, kinds, devices, how)
+    if not in_place:
+        return found.with_tensors(reduced)
+    for tensors, values in zip(lists, reduced, strict=True):
+        write(backend, tensors, values)
+    return trees
+
+
+def refusal(name: str | None, op: str) -> str | None:
+    """Why there is no ``op`` of a dtype with this portable name, or None if there is."""
+    if name is None or name == "bool":
+        return "convert it to numbers first"
+    if op == "mean" and "int" in name:
+        return "convert it to a floating-point dtype first, or use sum"
+    if op in ("min", "max") and name.startswith("complex"):
+        return "complex numbers have no order"
+    return None
+
+
+def _check_writable(found: Aligned) -> None:
+    is_writable = found.backend.collectives.is_writable
+    for number, tensors in enumerate(found.lists):
+        for position, x in enumerate(tensors):
+            if not is_writable(x):
+                raise UnsupportedOperation(
+                    "all_reduce(in_place=True)",
+                    f"{found.path(number, position)} cannot be written to; nothing has been "
+                    "changed: use the result instead",
+                )

@@ -1,0 +1,172 @@
+"""Agreement of all workers on a collective before it begins, on every launcher."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from hashlib import blake2b
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from unidev.backends.loading import load_backend
+from unidev.errors import CollectiveError, InvalidDataError
+from unidev.parallel.exchange.host_engine import HostEngine
+from unidev.parallel.messages.relay import CodesDiffer
+from unidev.system.host.board import bits_of, weight_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from unidev.contract.device import Device
+    from unidev.parallel.exchange.engines import Engines
+    from unidev.parallel.exchange.membership import Membership
+    from unidev.parallel.exchange.trees import Tree
+
+
+_ALL_BITS = (1 << 64) - 1
+"""Engines carry signed integers."""
+
+
+class Proposal(NamedTuple):
+    """What a worker is about to exchange; the same on all, apart from the weight."""
+
+    number: int
+    """The number of the collective, from 1."""
+    call: str
+    code: int
+    """The code of the call and its lines."""
+    weight: float | None
+    """This worker's own."""
+    lines: Callable[[], list[str]]
+    """What the code stands for, in words."""
+
+
+class Agreement:
+    """One worker's agreement with the others, by a code of 64 bits for each collective.
+
+    Workers of one host compare codes in memory that they share. Others do so by the framework's
+    engine, an exchange of its own; or, where the launcher's channel carries the tensors, by the
+    very messages that do. Only if codes differ do the workers send one another what they stand for.
+    """
+
+    def __init__(self, own: Membership, engines: Engines, device: Callable[[], Device]) -> None:
+        self._own = own
+        self._engines = engines
+        self._device = device
+        self._abandoned = 0
+        """The last collective that this worker has abandoned."""
+        self._gathered = 0
+        """The last one before which the workers sent one another their numbers."""
+
+    @contextmanager
+    def reached(self, proposal: Proposal, *, at_once: bool) -> Iterator[Sequence[float]]:
+        """A collective on which all agree, with the weights of all workers, if it has weights.
+
+        Unless ``at_once``, the exchange in the block may be what brings the codes.
+
+        Raises:
+            InvalidDataError: on each worker, if calls or their lines differ; names the difference.
+        """
+        if self._own.channel is None:
+            yield [proposal.weight or 1.0]
+            return
+        try:
+            yield self._compared(proposal, at_once=at_once)
+        except CodesDiffer:
+            raise InvalidDataError(self._difference(proposal)) from None
+
+    def settled(self, proposal: Proposal) -> Sequence[float]:
+        """The same at once, without a block."""
+        with self.reached(proposal, at_once=True) as weights:
+            return weights
+
+    def propose(self, proposal: Proposal) -> None:
+        """Show it to the others early, where they share memory; waits for nobody."""
+        if self._shares_memory:
+            number, _, code, weight, _ = proposal
+            self._own.mark.propose(number, code, weight or 0.0)
+
+    def abandon(self, number: int) -> None:
+        """Tell the others that this worker gives nothing more to collective ``number``."""
+        self._abandoned = number
+        self._own.mark.abandon(number)
+
+    def check_abandoned(self, number: int) -> None:
+        """Raise CollectiveError if another worker has abandoned it.
+
+        Elsewhere the next one is refused on all, also on that worker: else it would go on alone.
+        """
+        if self._shares_memory:
+            self._refuse(self._own.mark.abandoned(number), "this step")
+
+    def _refuse(self, ranks: Sequence[int], step: str) -> None:
+        if ranks:
+            self._own.mark.leave()
+            raise CollectiveError(
+                f"worker {ranks[0]} raised an exception in its backward, so the gradients of "
+                f"{step} are not those of all workers."
+            )
+
+    @property
+    def _shares_memory(self) -> bool:
+        return self._own.mark.count == self._own.size
+
+    def _compared(self, proposal: Proposal, *, at_once: bool) -> Sequence[float]:
+        own, code, weight = self._own, proposal.code, proposal.weight
+        if self._shares_memory:
+            self.propose(proposal)
+            found = own.mark.agreed(proposal.number, code)
+            if found is None:
+                raise CodesDiffer
+            return found
+        backend, relay = load_backend(own.backend), self._engines.relay
+        # Joining it is a collective, too: all workers come to it at their first one.
+        engine = self._engines.of(backend)[0]
+        if isinstance(engine, HostEngine) and weight is None:
+            assert relay is not None
+            relay.code = code
+            if at_once and not self._engines.run(backend, relay.agrees, code):
+                raise CodesDiffer
+            return []
+        device = backend.cpu if engine.on_host else self._device()
+        if relay is not None:
+            relay.code = code
+        own_numbers = [code, bits_of(weight or 0.0), self._abandoned]
+        numbers = np.array(own_numbers, "uint64").view("int64").tolist()
+        everybody = self._engines.run(backend, engine.gather_numbers, numbers, device)
+        before, self._gathered = self._gathered, proposal.number
+        ranks = [rank for rank, each in enumerate(everybody) if each[2] >= before > 0]
+        if len(ranks) < own.size:  # else all of them know
+            self._refuse(ranks, "the step before")
+        if any(each[0] != numbers[0] for each in everybody):
+            raise CodesDiffer
+        return [weight_of(each[1] & _ALL_BITS) for each in everybody]
+
+    def _difference(self, proposal: Proposal) -> str:
+        own = self._own
+        assert own.channel is not None
+        found = own.channel.compare(proposal.number, (proposal.call, proposal.lines()))
+        own.mark.leave()
+        assert found is not None, "codes differ and what they stand for does not"
+        return found
+
+
+def code_of(call: str, lines: Sequence[str]) -> int:
+    """A number for what is exchanged, the same in every process."""
+    return _code("\n".join([call, *lines]).encode())
+
+
+def with_weights(code: int, weights: Sequence[float]) -> int:
+    """The code of the same call with weights that must be the same on all workers."""
+    return _code(b"%d %s" % (code, repr(weights).encode()))
+
+
+def tree_lines(tree: Tree, weights: Sequence[float] | None = None) -> list[str]:
+    """What must be the same on all workers, in words, apart from the call."""
+    listed = [f"weight {weight!r} for worker {rank}" for rank, weight in enumerate(weights or ())]
+    kind = f"{tree.backend.name} tensors on a {tree.device.kind.upper()}"
+    return [*listed, kind, *tree.lines()]
+
+
+def _code(text: bytes) -> int:
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), "little")

@@ -1,0 +1,129 @@
+"""The engines by which one worker exchanges tensors: chosen and joined at the first use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.backend import Unsupported
+from unidev.contract.dtypes import portable_name
+from unidev.errors import BackendMismatchError, CollectiveError, UnidevError
+from unidev.parallel.devices.packing import nbytes_of
+from unidev.parallel.exchange.host_engine import HostEngine, SingleWorkerEngine
+from unidev.parallel.messages.channel import Channel
+from unidev.parallel.messages.relay import Relay
+from unidev.system.host.board import JOINING, OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.contract.group_engine import GroupEngine
+    from unidev.parallel.devices.packing import Kind
+    from unidev.parallel.exchange.membership import Membership
+
+    Tensor = Any
+
+
+QUICK_BYTES = 4 << 20
+"""Up to so many bytes travel by shared memory sooner than by any engine; 32 MiB take as long."""
+
+
+class Engines:
+    """The engines of each backend whose tensors this worker exchanges."""
+
+    def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
+        self._own = own
+        self._device = device
+        self._made: dict[str, list[GroupEngine]] = {}
+        self._joined: list[GroupEngine] = []
+        self.relay = (
+            Relay(own.channel, own.rank, own.size) if isinstance(own.channel, Channel) else None
+        )
+        """The way through worker 0, where the launcher's channel is ours."""
+
+    def of(self, backend: Backend) -> list[GroupEngine]:
+        """Those for the tensors of ``backend``, the preferred one first; joins it, a collective."""
+        if backend.name not in self._made:
+            self._made[backend.name] = self._chosen(backend)
+        return self._made[backend.name]
+
+    def for_kinds(
+        self, backend: Backend, kinds: Sequence[Kind], device: Device
+    ) -> list[GroupEngine]:
+        """Those for tensors of these kinds, which are on ``device``, the preferred one first.
+
+        For few bytes on the CPU that is the memory which the workers share: there a step of a small
+        model takes 0.6 of its time by gloo, whose threads each worker waits for.
+        """
+        engines = self.of(backend)
+        is_quick = device.kind == "cpu" and nbytes_of(backend, kinds) <= self._quick_bytes
+        return engines[::-1] if is_quick else engines
+
+    @property
+    def _quick_bytes(self) -> int:
+        """Up to how many bytes travel by memory sooner than by an engine: those of one slot."""
+        memory = None if self.relay is None else self.relay.memory
+        return 0 if memory is None else min(memory.slot_bytes, QUICK_BYTES)
+
+    def _chosen(self, backend: Backend) -> list[GroupEngine]:
+        own = self._own
+        # Paddle's init_parallel_env does nothing for one, and has no group (3.3.1).
+        if own.channel is None or (self.relay is not None and own.size == 1):
+            return [SingleWorkerEngine(backend)]
+        if self.relay is None:  # torchrun's and the like: nothing else is there
+            return [backend.group_engine]
+        host = HostEngine(backend, self.relay, own.rank)
+        if isinstance(backend.group_engine, Unsupported):
+            return [host]
+        if backend.name != own.backend:
+            raise BackendMismatchError(
+                f"this run exchanges tensors of {own.backend}, not of {backend.name}: "
+                f"unidev.run(…, backend={backend.name!r}).",
+                backend=backend.name,
+            )
+        engine = backend.group_engine
+        collective = own.mark.operation
+        own.mark.doing(JOINING)
+        self.run(backend, engine.join, own.rank, own.rendezvous, self._device())
+        own.mark.doing(collective)
+        self._joined.append(engine)
+        return [engine, host] if engine.carries else [host]
+
+    def run(self, backend: Backend, work: Callable[..., Any], *arguments: Any) -> Any:
+        """Call an engine, whose errors are those of a collective."""
+        try:
+            return work(*arguments)
+        except UnidevError:
+            raise
+        except backend.framework_errors as error:
+            raise CollectiveError(
+                f"{OPERATIONS[self._own.mark.operation]} of worker {self._own.rank} failed: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def start_all_reduce(
+        self, backend: Backend, engine: GroupEngine, flat: Tensor, op: str
+    ) -> Callable[[], Tensor]:
+        """As the function of that name, with the errors of a collective."""
+        finish = self.run(backend, start_all_reduce, engine, flat, op)
+        return lambda: self.run(backend, finish)
+
+    def leave(self) -> None:
+        """Close what was joined."""
+        while self._joined:
+            self._joined.pop().leave()
+
+
+def start_all_reduce(engine: GroupEngine, flat: Tensor, op: str) -> Callable[[], Tensor]:
+    """Begin the sum, minimum or maximum of all workers' ``flat``, which may be written to.
+
+    What the engine lists in ``gathered`` is combined here, in the order of ranks, and is done.
+    """
+    backend = engine.backend
+    if portable_name(flat.dtype, backend) not in engine.gathered.get(op, ()):
+        return engine.start_all_reduce(flat, op)
+    total, *others = engine.all_gather(flat)
+    for other in others:
+        total = backend.collectives.combine(total, other, op)
+    return lambda: total

@@ -1,0 +1,229 @@
+"""The collectives of a group: agreed with the other workers, packed, exchanged, unpacked."""
+
+from __future__ import annotations
+
+import pickle
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from unidev.errors import UnidevError
+from unidev.parallel.devices.packing import unrecorded
+from unidev.parallel.exchange.agreeing import (
+    Agreement,
+    Proposal,
+    code_of,
+    tree_lines,
+    with_weights,
+)
+from unidev.parallel.exchange.engines import Engines
+from unidev.parallel.exchange.open_collective import OpenCollective
+from unidev.parallel.exchange.plans import Plan, Stage, stages_of
+from unidev.parallel.exchange.transport import arrived, outgoing, with_empty_ones, write_back
+from unidev.system.host.board import JOINING, OPERATIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterator, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.parallel.exchange.membership import Membership
+    from unidev.parallel.exchange.trees import Tree
+
+    Tensor = Any
+    T = TypeVar("T")
+
+NEW_MEMORY, IN_PLACE, ANYWHERE = "new memory", "in place", "anywhere"
+"""Where the results of ``all_reduce`` may be."""
+_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
+
+
+class Exchange:
+    """One worker's exchanges with the others; all call the same methods in the same order."""
+
+    def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
+        self._own = own
+        self._plans: dict[Hashable, Plan] = {}
+        self.engines = Engines(own, device)
+        self._agreement = Agreement(own, self.engines, device)
+        self.open = OpenCollective(own, self._agreement)
+
+    @property
+    def rank(self) -> int:
+        """This worker's."""
+        return self._own.rank
+
+    def all_reduce(
+        self, tree: Tree, op: str, weights: float | Sequence[float] | None, into: str
+    ) -> Any:
+        """``op`` (sum, mean, min, max) over all workers.
+
+        ``weights`` of a mean are this worker's own one, or those of all. ``into`` is what may be
+        written to: ``NEW_MEMORY`` alone; ``IN_PLACE``, the tree's tensors, which have the results;
+        or ``ANYWHERE``, as the tree is not used any more.
+        """
+        listed = None if weights is None or isinstance(weights, float) else weights
+        own = weights if isinstance(weights, float) else None
+        combined = "sum" if op == "mean" else op
+        call = f"all_reduce of {op}" + ("" if own is None else ", weighted")
+        with self._agreed("all_reduce", call, tree, combined, weight=own, listed=listed) as (
+            plan, everybodys,
+        ):  # fmt: skip
+            factor = self._factor(op, everybodys if own is not None else listed)
+            values = self._combined(tree, plan, combined, factor, may_write=into != NEW_MEMORY)
+            if into == IN_PLACE:
+                write_back(tree, values)
+                return tree.tree
+            return tree.with_tensors(with_empty_ones(tree, values))
+
+    def broadcast(self, tree: Tree, root: int) -> list[Tensor]:
+        """The tensors of the worker ``root``, in new memory."""
+        call = f"broadcast from worker {root}"
+        with self._agreed("broadcast", call, tree, "broadcast") as (plan, _):
+            is_root = self._own.rank == root
+
+            def exchanged(stage: Stage, flat: Tensor) -> list[Tensor]:
+                return [self.engines.run(tree.backend, stage.way.engine.broadcast, flat, root)]
+
+            return self._each(tree, plan, exchanged, keeps_input=is_root)[0]
+
+    def all_gather(self, tree: Tree) -> list[list[Tensor]]:
+        """The tensors of each worker, by rank, in new memory."""
+        with self._agreed("all_gather", "all_gather", tree, "gather") as (plan, _):
+
+            def exchanged(stage: Stage, flat: Tensor) -> Sequence[Tensor]:
+                gathered: Sequence[Tensor] = self.engines.run(
+                    tree.backend, stage.way.engine.all_gather, flat
+                )
+                return gathered
+
+            return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
+
+    def barrier(self) -> None:
+        """Return when all workers have called it."""
+        self.agree("barrier", "barrier")
+
+    def agree(self, operation: str, call: str) -> None:
+        """Return when all workers have called it; ``call``, the operation in words, is compared."""
+        with self._agreed_without_tree(_NUMBERS[operation], call):
+            return
+
+    def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:
+        """Return or raise on every worker as ``work()`` does at rank 0; ``call`` is compared."""
+        own = self._own
+        with self._agreed_without_tree(_NUMBERS[operation], call):
+            if own.channel is None:
+                return work()
+            done = b"" if own.rank else pickle.dumps(_tried(work))
+            result, error = pickle.loads(own.channel.shared(done))  # noqa: S301  our own worker's
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]
+
+    def forget_plans(self) -> None:
+        """Decide anew how the tensors of each structure travel; all workers call it."""
+        self._plans.clear()
+
+    def join(self, backend: Backend) -> None:
+        """Join the engine for the tensors of ``backend``; a collective."""
+        with self._agreed_without_tree(JOINING, OPERATIONS[JOINING]):
+            self.engines.of(backend)
+
+    # -- agreeing ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _agreed(  # noqa: PLR0913  each is compared, or decides how tensors travel
+        self,
+        operation: str,
+        call: str,
+        tree: Tree,
+        act: str,
+        *,
+        weight: float | None = None,
+        listed: Sequence[float] | None = None,
+    ) -> Iterator[tuple[Plan, Sequence[float]]]:
+        """A collective, once all workers agree on it, with their weights; known plans are kept."""
+        self.open.check_none()
+        mark = self._own.mark
+        key = tree.key()
+        plan = None if key is None else self._plans.get((call, key))
+        code = code_of(call, tree_lines(tree)) if plan is None else plan.code
+        compared = code if listed is None else with_weights(code, listed)
+        proposal = Proposal(
+            mark.enter(_NUMBERS[operation]), call, compared, weight,
+            lambda: tree_lines(tree, listed),
+        )  # fmt: skip
+        at_once = plan is None or not plan.stages
+        with (
+            unrecorded(tree.backend),
+            self._agreement.reached(proposal, at_once=at_once) as weights,
+        ):
+            if plan is None:
+                engines = self.engines.for_kinds(tree.backend, tree.kinds, tree.device)
+                plan = Plan(code, stages_of(tree.backend, tree.kinds, act, engines))
+                if key is not None:
+                    self._plans[call, key] = plan
+            yield plan, weights
+        mark.leave()
+
+    @contextmanager
+    def _agreed_without_tree(self, operation: int, call: str) -> Iterator[None]:
+        self.open.check_none()
+        number = self._own.mark.enter(operation)
+        proposal = Proposal(number, call, code_of(call, []), None, list)
+        with self._agreement.reached(proposal, at_once=True):
+            yield
+        self._own.mark.leave()
+
+    def _factor(self, op: str, weights: Sequence[float] | None) -> float | None:
+        """What this worker's tensors are multiplied by before the sum; None: not at all."""
+        if weights is None:
+            return 1 / self._own.size if op == "mean" and self._own.size > 1 else None
+        return weights[self._own.rank] / sum(weights)
+
+    # -- packing -------------------------------------------------------------------------------
+
+    def _combined(
+        self, tree: Tree, plan: Plan, op: str, factor: float | None, *, may_write: bool
+    ) -> list[Tensor]:
+        """The tensors of ``tree`` times ``factor``, combined over all workers; None for empty ones.
+
+        All stages begin before the first is waited for. Unless it ``may_write`` to them, the tree's
+        own tensors stay as they are.
+        """
+        backend = tree.backend
+        values: list[Tensor] = [None] * len(tree.tensors)
+        finishing = []
+        for stage in plan.stages:
+            flat = outgoing(tree, stage, tree.tensors, may_write=may_write, factor=factor)
+            finishing.append(self.engines.start_all_reduce(backend, stage.way.engine, flat, op))
+        for stage, finish in zip(plan.stages, finishing, strict=True):
+            flat = arrived(backend, tree.device, stage, finish())
+            stage.bucket.unpack(backend, flat, values)
+        return values
+
+    def _each(
+        self,
+        tree: Tree,
+        plan: Plan,
+        exchanged: Callable[[Stage, Tensor], Sequence[Tensor]],
+        *,
+        count: int = 1,
+        keeps_input: bool,
+    ) -> list[list[Tensor]]:
+        """For each of ``count`` results, the tensors that ``exchanged`` gives for all stages."""
+        found: list[list[Tensor]] = [[None] * len(tree.tensors) for _ in range(count)]
+        for stage in plan.stages:
+            flat = outgoing(tree, stage, tree.tensors, may_write=keeps_input)
+            for values, result in zip(found, exchanged(stage, flat), strict=True):
+                back = arrived(tree.backend, tree.device, stage, result)
+                if any(back is x for x in tree.tensors):  # the root's own
+                    back = tree.backend.copy_to(back, tree.device, False)
+                stage.bucket.unpack(tree.backend, back, values)
+        return [with_empty_ones(tree, values) for values in found]
+
+
+def _tried(work: Callable[[], Any]) -> tuple[Any, Exception | None]:
+    try:
+        return work(), None
+    except (UnidevError, OSError) as error:
+        return None, error

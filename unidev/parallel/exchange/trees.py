@@ -1,0 +1,151 @@
+"""One worker's tree: its tensors, and its structure in words that other workers can compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.contract.dtypes import portable_name
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev.parallel.devices.arguments import one_backend, ties_of, unique_tensors
+from unidev.parallel.devices.packing import kinds_of
+from unidev.parallel.devices.reducing import refusal
+from unidev.tensors.checks import check_same_device
+from unidev.tensors.containers import Opened
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+    from unidev.parallel.devices.packing import Kind
+
+    Tensor = Any
+
+
+class Tree:
+    """A tree that takes part in a collective.
+
+    Attributes:
+        backend: of its tensors.
+        tensors: in order; tied ones, which are one object, once.
+        kinds: the shape and the dtype of each.
+        device: that of all of them.
+    """
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+        self._opened = Opened(tree)
+        self.backend = one_backend(self._opened.tensors, "the tree")
+        self._ties = ties_of(self._opened)
+        self.tensors: list[Tensor] = unique_tensors(self._opened, self._ties)
+        self.kinds: list[Kind] = kinds_of(self.tensors)
+        self.device: Device = self._common_device()
+
+    @classmethod
+    def of_own(cls, names: Sequence[str], tensors: list[Tensor], backend: Backend) -> Tree:
+        """Tensors that unidev has made, by name, as a list: nothing has to be looked for in it."""
+        if len(set(map(id, tensors))) < len(tensors):
+            return cls(tensors)
+        return _Named(names, tensors, backend)
+
+    def key(self) -> Hashable | None:
+        """Equal for trees of one structure; None if a part of it has no hash."""
+        key = (self._opened.key, tuple(self._ties), tuple(self.kinds), self.device)
+        try:
+            hash(key)
+        except Exception:  # noqa: BLE001  the keys and classes are the user's own
+            return None
+        return key
+
+    def path(self, position: int) -> str:
+        """Where the tensor at ``position`` is."""
+        return self._opened.path(self._ties.index(position))
+
+    def lines(self) -> list[str]:
+        """Each tensor in words, the same on every worker with such a tree."""
+        lines, seen = [], set[int]()
+        described = described_kinds(self.kinds, self.backend)
+        opened = zip(self._opened.layout(), self._opened.paths(), self._ties, strict=True)
+        for steps, path, tie in opened:
+            inside = "".join(f" of a {step[1].__name__}" for step in reversed(steps))
+            where = f" at {path}{inside}" if steps else ""
+            tied = f", tied to the tensor {tie}" if tie in seen else ""
+            lines.append(f"{described[self.kinds[tie]]}{where}{tied}")
+            seen.add(tie)
+        return lines
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> Any:
+        """The tree with other tensors."""
+        return self._opened.with_tensors(tensors[tie] for tie in self._ties)
+
+    def _common_device(self) -> Device:
+        """Raises DeviceMismatchError, with the paths, if there is none."""
+        device_of = self.backend.device_of
+        first = device_of(self.tensors[0])
+        if any([device_of(x) is not first for x in self.tensors]):  # noqa: C419  faster than lazily
+            check_same_device(tree=self._shown())
+        return first
+
+    def _shown(self) -> Any:
+        """For the paths of an error."""
+        return self.tree
+
+
+class _Named(Tree):
+    """Different tensors of one backend, by name."""
+
+    def __init__(self, names: Sequence[str], tensors: list[Tensor], backend: Backend) -> None:
+        self.tree = tensors
+        self._names = tuple(names)
+        self.backend = backend
+        self.tensors = tensors
+        self.kinds = kinds_of(tensors)
+        self.device = self._common_device()
+
+    def key(self) -> Hashable:
+        return (self._names, tuple(self.kinds), self.device)
+
+    def path(self, position: int) -> str:
+        return f"[{self._names[position]!r}]"
+
+    def lines(self) -> list[str]:
+        described = described_kinds(self.kinds, self.backend)
+        return [
+            f"{described[kind]} at {self.path(position)}"
+            for position, kind in enumerate(self.kinds)
+        ]
+
+    def with_tensors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return list(tensors)
+
+    def _shown(self) -> dict[str, Tensor]:
+        return dict(zip(self._names, self.tensors, strict=True))
+
+
+def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
+    """Each different one in words."""
+    dtypes = dict.fromkeys(kind.dtype for kind in kinds)
+    names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}
+    return {kind: f"a {names[kind.dtype]} tensor of shape {kind.shape}" for kind in set(kinds)}
+
+
+def check_dtypes(tree: Tree, op: str) -> None:
+    """Raise UnsupportedDtypeError if ``all_reduce`` has no ``op`` of a tensor's dtype."""
+    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
+        reason = refusal(portable_name(dtype, tree.backend), op)
+        if reason is not None:
+            position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)
+            raise UnsupportedDtypeError(
+                f"all_reduce has no {op} of tree{tree.path(position)}, a {dtype} tensor: {reason}."
+            )
+
+
+def check_writable(tree: Tree) -> None:
+    """Raise UnsupportedOperation if a tensor cannot have the result in place."""
+    for position, x in enumerate(tree.tensors):
+        if not tree.backend.collectives.is_writable(x):
+            raise UnsupportedOperation(
+                "all_reduce(in_place=True)",
+                f"tree{tree.path(position)} cannot be written to; nothing has been changed: use "
+                "the result instead",
+            )

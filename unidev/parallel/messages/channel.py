@@ -1,0 +1,148 @@
+"""A worker's end of the pipes to the process that called ``run``: bytes to and from the others."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from unidev.errors import UnsupportedOperation
+from unidev.system.host.frames import (
+    AGREED,
+    COMPARE,
+    DATA,
+    DIFFERS,
+    EVERYBODY,
+    FINISH,
+    ORDER,
+    PARENT,
+    Frame,
+    Reader,
+    write_all,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.system.host.shared_memory import SharedMemory
+
+
+class Link(Protocol):
+    """How a worker agrees with the others."""
+
+    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
+        """How the workers differ at collective ``number``, or None; blocks for all of them."""
+
+    def shared(self, content: bytes) -> bytes:
+        """The ``content`` of worker 0, on every worker."""
+
+
+class Channel:
+    """Messages to the parent and, through it, to the other workers.
+
+    A thread reads. When the pipe ends, the parent has ended, and so does this process with all
+    that it has started.
+    """
+
+    def __init__(self, up: int, down: int) -> None:
+        self.process = os.getpid()
+        self.rank = 0
+        """Known once the order has come."""
+        self.memory: SharedMemory | None = None
+        """That of all workers, if they are on one host."""
+        self._up = up
+        self._reader = Reader(down)
+        self._writing = threading.Lock()
+        self._arrived = threading.Condition()
+        self._frames: dict[tuple[int, int], Frame] = {}
+        self._number = 0
+        threading.Thread(target=self._read, name="unidev-channel", daemon=True).start()
+
+    # -- with the parent -----------------------------------------------------------------------
+
+    def order(self) -> Any:
+        """The first message of the parent, unpickled."""
+        return pickle.loads(self._take(PARENT, ORDER).body)  # noqa: S301  our own parent's
+
+    def report(self, kind: int, body: bytes) -> None:
+        """Send the parent a result or a failure."""
+        self._send(Frame(kind, PARENT, 0, body))
+
+    def wait_for_finish(self) -> None:
+        """Wait until all workers have returned."""
+        self._take(PARENT, FINISH)
+
+    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
+        """How the workers differ at collective ``number``, or None; blocks for all of them."""
+        self._send(Frame(COMPARE, PARENT, number, pickle.dumps(description)))
+        reply = self._take(PARENT, _reply(number))
+        return bytes(reply.body).decode() if reply.kind == DIFFERS else None
+
+    # -- with the other workers, who call the same methods in the same order -------------------
+
+    def next_number(self) -> int:
+        """The tag of one more exchange."""
+        self._number += 1
+        return self._number
+
+    def post(self, peer: int, number: int, *pieces: Any) -> None:
+        """Send bytes to a worker, or to ``EVERYBODY`` else; they arrive as one."""
+        self._send(Frame(DATA, peer, number, pieces))
+
+    def shared(self, content: bytes) -> bytes:
+        """The ``content`` of worker 0, on every worker."""
+        number = self.next_number()
+        if self.rank:
+            return bytes(self.receive(0, number))
+        self.post(EVERYBODY, number, content)
+        return content
+
+    def receive(self, peer: int, number: int) -> bytearray:
+        """Wait for what ``peer`` posts under that number."""
+        body: bytearray = self._take(peer, number).body
+        return body
+
+    def _send(self, frame: Frame) -> None:
+        check_process(self.process)  # two that write would mix their messages
+        with self._writing, suppress(BrokenPipeError):  # then the parent is gone: see `_read`
+            write_all(self._up, frame)
+
+    def _take(self, peer: int, tag: int) -> Frame:
+        check_process(self.process)  # the thread that reads is not in a fork
+        with self._arrived:
+            self._arrived.wait_for(lambda: (peer, tag) in self._frames)
+            return self._frames.pop((peer, tag))
+
+    def _read(self) -> None:
+        while (frames := self._reader.read()) is not None:
+            for frame in frames:
+                with self._arrived:
+                    self._frames[_key(frame)] = frame
+                    self._arrived.notify_all()
+        os.killpg(0, signal.SIGKILL)
+
+
+def check_process(worker: int) -> None:
+    """Raise UnsupportedOperation in another process than ``worker``: in a fork of it."""
+    if os.getpid() != worker:
+        raise UnsupportedOperation(
+            "unidev.group() in a forked child of a worker",
+            "only the worker itself exchanges with the others",
+        )
+
+
+def _key(frame: Frame) -> tuple[int, int]:
+    if frame.kind == DATA:
+        return frame.peer, frame.tag
+    return PARENT, _reply(frame.tag) if frame.kind in (AGREED, DIFFERS) else frame.kind
+
+
+def _reply(number: int) -> int:
+    """The tag of a comparison's reply: apart from the kinds, which are tags of single messages."""
+    return number + 16
+
+
+__all__ = ["EVERYBODY", "Channel", "check_process"]

@@ -1,0 +1,203 @@
+"""A worker's process: sees its own GPUs only, imports the function, runs it, and reports.
+
+It leaves when all have finished.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import pickle
+import sys
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from unidev.backends import simulation
+from unidev.backends.loading import load_backend
+from unidev.parallel.exchange import membership
+from unidev.parallel.exchange.membership import Membership
+from unidev.parallel.messages.channel import Channel
+from unidev.system.host.board import Board
+from unidev.system.host.frames import FAILED, RESULT
+from unidev.system.host.guarding import end_with_parent
+from unidev.system.host.shared_memory import SharedMemory
+from unidev.system.visible import restriction
+from unidev.system.wording import count_text, shown
+from unidev.tensors import device_messages
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_LONGEST = 64 * 1024
+_UNIDEV = str(Path(__file__).parents[2]) + os.sep
+
+
+def main() -> None:
+    """The life of a worker; the arguments are numbers that ``WorkerHost`` passes."""
+    parent, down, up, board, crash, place, count, *shared = map(int, sys.argv[1:])
+    end_with_parent(parent)
+    for file in (down, up, board, crash, *shared):
+        os.set_inheritable(file, False)
+    faulthandler.enable(crash)
+    for stream in (sys.stdout, sys.stderr):  # which the parent reads as UTF-8 in any locale
+        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    channel = Channel(up, down)
+    order = channel.order()
+    channel.rank = order["membership"]["rank"]
+    own = Membership(
+        **order["membership"],
+        channel=channel,
+        mark=Board(board, count).mark(place),
+    )
+    if shared and count == own.size:
+        channel.memory = SharedMemory(shared, own.rank, own.size)
+    membership.current = own
+    _see_own_gpus(own, place)
+    try:
+        main = _prepare(order["preparation"])
+        if own.joins_first:
+            _join()
+        _import_main(own, main)
+        result = _result(own, order["call"])
+    except BaseException as error:  # also Ctrl-C and sys.exit: the parent must hear it
+        if os.getpid() != own.process:  # a fork that the function has made: only a child of it
+            raise
+        _flush()
+        channel.report(FAILED, pickle.dumps(_described(error)))
+    else:
+        if os.getpid() != own.process:
+            return
+        _flush()
+        channel.report(RESULT, result)
+    channel.wait_for_finish()  # of a failed worker, its end
+    from unidev.parallel.exchange import group
+
+    group.leave()
+
+
+def _see_own_gpus(own: Membership, place: int) -> None:
+    """Let this process see the ``own.gpus`` GPUs at its ``place`` among the workers of its host.
+
+    By the vendors' variables, before a framework is imported.
+    """
+    first = place * own.gpus
+    variables = restriction(os.environ, first, own.gpus)
+    numbers = variables["HIP_VISIBLE_DEVICES"]  # or CUDA's, if that was set
+    # GPUs that are simulated by the framework's own name are hidden as real ones are.
+    if simulation.simulated_count() and not os.environ.get(simulation.NAME):
+        variables = _of_simulated(own)
+        numbers = ",".join(str(first + index) for index in range(own.gpus))
+    os.environ.update(variables)
+    device_messages.note = f"This is worker {own.rank} of {own.size}, and has " + (
+        f"{count_text(own.gpus, 'GPU')} for itself, number{'s' * (own.gpus > 1)} {numbers} of "
+        "this host's, from gpu:0 on: unidev.group().devices."
+        if own.gpus
+        else "no GPU for itself: gpus_per_worker=1 gives each worker one."
+    )
+
+
+def _of_simulated(own: Membership) -> dict[str, str]:
+    if own.gpus:
+        # By the rank: a launcher may start each worker of a host as if it were the only one.
+        first = own.rank * own.gpus
+        return {simulation.VARIABLE: str(own.gpus), simulation.FIRST: str(first)}
+    for name in simulation.DETAILS:
+        os.environ.pop(name, None)
+    return {simulation.VARIABLE: "0"}
+
+
+def _join() -> None:
+    from unidev.parallel.exchange.group import group
+
+    group().join()
+
+
+def _prepare(preparation: dict[str, Any]) -> dict[str, Any]:
+    """Find modules as the parent does; returns what is left to prepare: its script."""
+    from multiprocessing import spawn
+
+    from unidev.parallel.workers.missing import as_it_is_here
+
+    here = as_it_is_here(preparation)
+    main = {name: here.pop(name) for name in [*here] if name.startswith("init_main_")}
+    spawn.prepare(here)
+    return main
+
+
+def _import_main(own: Membership, main: dict[str, Any]) -> None:
+    from multiprocessing import spawn
+
+    from unidev.parallel.workers.missing import modules_named
+
+    with modules_named():
+        if own.backend:
+            _load(own)  # before the user's module imports the framework by itself
+        own.is_importing_main = True
+        spawn.prepare(main)
+    own.is_importing_main = False
+
+
+def _load(own: Membership) -> None:
+    load_backend(own.backend)
+    gc.freeze()  # all that is there stays: no collection, not even that at the end, looks at it
+
+
+def _result(own: Membership, call: bytes) -> bytes:
+    from unidev.parallel.messages.pickling import packed
+    from unidev.parallel.workers.missing import modules_named
+
+    with modules_named():
+        function, arguments = (pickle.loads(part) for part in pickle.loads(call))  # noqa: S301
+    return packed(function(*arguments), f"the result of worker {own.rank}")
+
+
+def _flush() -> None:
+    with suppress(Exception):  # the function may have closed or replaced it
+        sys.stdout.flush()
+
+
+def _described(error: BaseException) -> dict[str, Any]:
+    """An error for the parent, as text: its class may be unknown there, its objects not travel."""
+    lines = "".join(traceback.format_exception(type(error), error, _of_the_call(error)))
+    if isinstance(error, SystemExit) and type(error.code) is str:
+        lines = ""  # the message is the program's own, and Python prints nothing else
+    return {
+        "what": _what(error)[:_LONGEST].rstrip(": "),
+        "traceback": lines[-_LONGEST:],
+        "is_consequence": is_consequence(error),
+    }
+
+
+def _what(error: BaseException) -> str:
+    if isinstance(error, SystemExit) and error.code is not None:
+        is_plain = type(error.code) in (int, str)
+        return f"called sys.exit({repr(error.code) if is_plain else shown(error.code)})"
+    try:
+        text = str(error)
+    except Exception as another:  # noqa: BLE001  the user's own code
+        text = f"<its str() raised {type(another).__name__}>"
+    return f"raised {type(error).__name__}: {text}"
+
+
+def _of_the_call(error: BaseException) -> TracebackType | None:
+    """The traceback from the first frame that is not unidev's; all of it if there is none."""
+    found = error.__traceback__
+    while found is not None and found.tb_frame.f_code.co_filename.startswith(_UNIDEV):
+        found = found.tb_next
+    return found or error.__traceback__
+
+
+def is_consequence(error: BaseException | None) -> bool:
+    """Whether ``error`` is a broken collective, or was raised while one was handled."""
+    from unidev.errors import CollectiveError
+
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, CollectiveError):
+            return True
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return False

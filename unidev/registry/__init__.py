@@ -1,1 +1,0 @@
-"""Backends: finding plugins, loading them, and selecting one."""

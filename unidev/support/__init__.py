@@ -1,1 +1,0 @@
-"""General helpers that do not depend on devices or frameworks."""

@@ -1,0 +1,1 @@
+"""The machine, its drivers and processes, files and words; no framework."""

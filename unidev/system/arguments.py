@@ -1,0 +1,151 @@
+"""Checks for what a caller passes: indexes, sizes, seeds, rates, flags, paths."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+import sys
+
+from unidev.errors import InvalidDataError
+from unidev.system.wording import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Pair = int | tuple[int, int]
+    """One integer for both, or ``(height, width)``."""
+
+
+def non_negative_integer(value: object, most: int = sys.maxsize) -> int | None:
+    """``value`` as an int from 0 to ``most``, or None for anything else, including a bool.
+
+    Accepts NumPy's integers, and every type that has ``__index__``.
+    """
+    if isinstance(value, bool):
+        return None
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]  # a TypeError is expected
+    except Exception:  # noqa: BLE001  a third-party __index__ may raise anything
+        return None
+    return number if 0 <= number <= most else None
+
+
+def sizes_of(shape: object) -> tuple[int, ...]:
+    """A shape, given as an integer or a tuple or list of integers, as a tuple of ints.
+
+    Raises:
+        InvalidDataError: it is not a shape, or has too many elements.
+    """
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(size for size in map(non_negative_integer, given) if size is not None)
+    if len(sizes) < len(given) or math.prod(sizes) > sys.maxsize:
+        raise InvalidDataError(
+            "a shape must be a non-negative integer or a tuple of them, with at most 2**63 - 1 "
+            f"elements, not {shown(shape)}."
+        )
+    return sizes
+
+
+def real_number(value: object) -> int | float | None:
+    """``value`` as a Python int or float, or None, for example for a bool, a complex or a tensor.
+
+    Accepts NumPy's numbers and every other ``numbers.Real``. None also for a number beyond the
+    range of a float.
+    """
+    if type(value) is float:
+        return value
+    from numbers import Integral, Real
+
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return int(value) if isinstance(value, Integral) else number
+
+
+def flag(name: str, value: object) -> bool:
+    """``value`` if it is a bool.
+
+    Raises:
+        InvalidDataError: it is anything else, such as a tensor, whose truth may be undefined.
+    """
+    if not isinstance(value, bool):
+        raise InvalidDataError(f"{name} must be True or False, not {shown(value)}.")
+    return value
+
+
+def checked_path(path: object) -> str:
+    """The user's ``path`` as text.
+
+    Raises:
+        InvalidDataError: it is not a path.
+    """
+    try:
+        file = os.fsdecode(path)  # type: ignore[arg-type]
+    except TypeError:
+        file = "\0"
+    if "\0" in file:
+        raise InvalidDataError(f"a path must be a string or os.PathLike, not {shown(path)}.")
+    return file
+
+
+def seconds_in(variable: str, otherwise: float) -> float:
+    """The positive number of seconds in an environment variable; ``otherwise`` if it is unset.
+
+    Raises:
+        InvalidDataError: it has another value.
+    """
+    text = os.environ.get(variable, "").strip()
+    if not text:
+        return otherwise
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise InvalidDataError(
+            f"{variable}={shown(text)} must be a positive number of seconds, such as "
+            f"{otherwise:g}, which it is where the variable is unset."
+        )
+    return seconds
+
+
+def size(name: str, value: object, *, least: int = 1) -> int:
+    """``value`` as a positive integer; with ``least=0``, as a non-negative one.
+
+    Raises:
+        InvalidDataError: it is not such an integer.
+    """
+    number = non_negative_integer(value)
+    if number is None or number < least:
+        sort = "positive" if least else "non-negative"
+        raise InvalidDataError(f"{name} must be a {sort} integer, not {shown(value)}.")
+    return number
+
+
+def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
+    """``value`` as ``(height, width)``; a single integer stands for both.
+
+    Raises:
+        InvalidDataError: it is neither a valid integer nor a pair of them.
+    """
+    if not isinstance(value, (tuple, list)):
+        number = size(name, value, least=least)
+        return number, number
+    if len(value) != 2:
+        raise InvalidDataError(f"{name} must be an integer or a pair of them, not {shown(value)}.")
+    return size(name, value[0], least=least), size(name, value[1], least=least)
+
+
+def fraction(name: str, value: object) -> float:
+    """``value`` as a number with ``0 <= value < 1``.
+
+    Raises:
+        InvalidDataError: it is not such a number.
+    """
+    number = real_number(value)
+    if number is None or not 0 <= number < 1:
+        raise InvalidDataError(f"{name} must be at least 0 and less than 1, not {shown(value)}.")
+    return float(number)

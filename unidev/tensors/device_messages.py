@@ -1,0 +1,51 @@
+"""The messages about devices that a backend does not have."""
+
+from __future__ import annotations
+
+from unidev.backends.simulation import MOST, VARIABLE
+from unidev.system.wording import kind_of, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from unidev.contract.backend import Backend
+    from unidev.contract.device import Device
+
+note = ""
+"""Why there are no other GPUs: a worker sees its own only."""
+
+
+def not_available(device: Device, there: Sequence[Device], backend: Backend) -> str:
+    """The message that ``device`` is none of those ``there``, and what to do."""
+    message = f"{device} is not available: the {backend.name} backend has {listed(there)}."
+    if device.kind != "gpu":
+        return message
+    if note:
+        return f"{message} {note}"
+    from unidev.contract.optional import Unsupported  # not above: it needs typing
+
+    message += f" try_gpu({device.index}) falls back to the CPU"
+    if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
+        message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
+    message += "."
+    if not backend.device_count("gpu"):
+        from unidev.doctor.brief import why_no_gpu
+
+        message += f" {why_no_gpu(backend)}"
+    return message
+
+
+def not_a_device(spec: object, there: Sequence[Device]) -> str:
+    """The message that ``spec`` does not specify a device, with the two spellings of each."""
+    kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"
+    return (
+        f"{shown(spec)}{kind} does not specify a device of the {there[0].backend} backend: write "
+        f"cpu or gpu, with an index as in gpu:1. Its devices: {listed(there)}; in the framework's "
+        f"own spelling: {', '.join(device.native_name for device in there)}."
+    )
+
+
+def listed(devices: Sequence[Device]) -> str:
+    """Their names, in order."""
+    return ", ".join(map(str, devices))
