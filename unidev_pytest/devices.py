@@ -83,7 +83,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     _check_number(config)
     given = config.getoption("unidev_backend")
-    suite = config.pluginmanager.get_plugin("unidev_conformance")  # which judges one backend
+    # Which judges one backend, also one that does not load.
+    suite = config.pluginmanager.get_plugin("unidev_conformance.pytest_plugin")
     if given is None or (suite is not None and suite.is_for_suite(config)):
         return
     from unidev import UnidevError

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from unidev_conformance.events import Event
 
 CHECKS_PACKAGE = "unidev_conformance.checks"
-PLUGIN = "unidev_pytest"
+PLUGINS = ("-p", "unidev_pytest", "-p", "unidev_conformance.pytest_plugin")
 
 START_LIMIT_S = 900.0
 """The maximum time until a child's first event: a simulator may be built then."""
@@ -171,8 +171,8 @@ def command(order: Order, *, ini: Path, root: Path, events: Path) -> Sequence[st
     """
     return [
         sys.executable, "-m", "pytest", "-c", str(ini), "--rootdir", str(root),
-        "--noconftest", "-p", "no:cacheprovider", "-p", PLUGIN, "--tb", "native",
-        "--pyargs", CHECKS_PACKAGE,
+        "--noconftest", "-p", "no:cacheprovider", *PLUGINS,
+        "--tb", "native", "--pyargs", CHECKS_PACKAGE,
         "--unidev-backend", order.backend, "--unidev-profile", order.profile,
         "--unidev-events", str(events),
         *(["--unidev-only", ",".join(order.only)] if order.only is not None else []),
