@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 CORE = {
     "tensor": ("unidev/tensors",),
     "train": ("unidev/models",),
-    "multi": ("unidev/parallel",),
+    "multi": ("unidev/parallel/devices",),
     "interop": ("unidev/tensors/converting.py",),
 }
 """Mutated where NumPy's or PyTorch's backend is the judge."""
@@ -31,7 +31,7 @@ _PROFILES = {
 def source_folder(backend: str) -> str:
     """The folder of the backend's plugin, from the root of the checkout."""
     if backend == "numpy":
-        return "unidev/numpy_backend"
+        return "unidev/backends/numpy_backend"
     return f"plugins/unidev-{backend}/src/unidev_{backend}"
 
 
