@@ -132,9 +132,9 @@ if TYPE_CHECKING:
     )
     from unidev.tensors.generator import seed
     from unidev.tensors.host_data import device_get, device_put, is_tensor, map_tensors
-    from unidev.tensors.opening import register_container
     from unidev.tensors.peak_memory import track_memory
     from unidev.tensors.pinning import pin
+    from unidev.tensors.register_container import register_container
     from unidev.tracing.trace_transfers import trace_transfers
     from unidev.tracing.transfer_guard import transfer_guard
 
@@ -166,7 +166,7 @@ _LATER = {
     ),
     "tensors.generator": "seed",
     "tensors.host_data": "device_get device_put is_tensor map_tensors",
-    "tensors.opening": "register_container",
+    "tensors.register_container": "register_container",
     "tensors.pinning": "pin",
     "tracing.trace_transfers": "trace_transfers",
     "tracing.transfer_guard": "transfer_guard",

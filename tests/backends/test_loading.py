@@ -12,7 +12,7 @@ from unidev.backends.loading import (
     backend_of_type,
     is_installed,
 )
-from unidev.tensors.classify import backend_of_tensor
+from unidev.tensors.kinds import backend_of_tensor
 
 SPEC = """
     import unidev

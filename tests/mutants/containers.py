@@ -9,11 +9,9 @@ import numpy as np
 
 from mutants.mutant import around, in_place_of, mutant, replace, replace_value
 from unidev.errors import CircularContainerError, DeviceMismatchError
-from unidev.tensors import classify, opening, taking_apart
-from unidev.tensors.classify import path_to_tensor
-from unidev.tensors.containers import replace_tensors
-from unidev.tensors.opening import Movable
-from unidev.tensors.taking_apart import _flatten
+from unidev.tensors import containers, objects, taking_apart
+from unidev.tensors.containers import _flatten, replace_tensors
+from unidev.tensors.objects import Movable, path_to_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,13 +69,13 @@ def dataclass_skipped(backend):
     def is_dataclass(x):
         return hasattr(type(x), "__dataclass_fields__")
 
-    @replace(taking_apart)
+    @replace(containers)
     def _flatten(tree):
         import optree
 
         return optree.tree_flatten(tree, is_leaf=is_dataclass, namespace=taking_apart.NAMESPACE)
 
-    @around(taking_apart.TakenApart)
+    @around(containers.Opened)
     def _way_into(way_into, self, position, leaf, kind):
         return None if is_dataclass(leaf) else way_into(self, position, leaf, kind)
 
@@ -118,7 +116,7 @@ def keys_sorted(backend):
     _change_trees(lambda tree: dict(sorted(tree.items())) if type(tree) is dict else tree)
 
 
-@mutant("containers.cycles_raise", around="unidev.tensors.taking_apart:_flatten")
+@mutant("containers.cycles_raise", around="unidev.tensors.containers:_flatten")
 def cycles_end_in_recursion_error(sound, tree):
     """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
     import optree
@@ -170,7 +168,7 @@ def slots_are_not_looked_at(backend):
 def only_attributes_are_looked_at(backend):
     """The lists and objects in an object's attributes are not gone into."""
 
-    replace_value(classify, "_DEEPEST", 1)
+    replace_value(objects, "_DEEPEST", 1)
 
 
 @mutant(_OBJECTS)
@@ -199,12 +197,12 @@ def attributes_are_asked_for(backend):
 
 def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
 
-    @in_place_of(classify.path_to_tensor)
+    @in_place_of(objects.path_to_tensor)
     def path_to_tensor(x: Any, *, counts_numpy: bool) -> str | None:
         return sees(x, counts_numpy)
 
 
-@mutant("containers.mappings_that_are_dataclasses", everywhere="unidev.tensors.classify:contents")
+@mutant("containers.mappings_that_are_dataclasses", everywhere="unidev.tensors.contents:contents")
 def items_of_a_dataclass_stay_behind(contents, x, most=None):
     """Its fields move, its items do not: ``transformers.ModelOutput`` walked as a dataclass."""
     return (pair for pair in contents(x, most) if pair[0][0])
@@ -214,7 +212,7 @@ def items_of_a_dataclass_stay_behind(contents, x, most=None):
 def subclasses_are_not_covered(backend):
     """Registration means exactly one class: pytrees of JAX and PyTorch."""
 
-    replace_value(opening, "_is_known", lambda cls: False)
+    replace_value(taking_apart, "_is_known", lambda cls: False)
 
 
 _KINDS = "containers.kinds_that_need_no_registration"
@@ -226,21 +224,21 @@ def opened_containers_share_their_state(backend):
 
     def build(template, children):
         for (is_attribute, key), child in zip(
-            [step for step, _ in opening.contents(template)], children, strict=True
+            [step for step, _ in taking_apart.contents(template)], children, strict=True
         ):
             if is_attribute:
                 object.__setattr__(template, key, child)
         return template
 
-    in_place_of(opening.build_of_contents)(build)
+    in_place_of(taking_apart.build_of_contents)(build)
 
 
 def _change_what_is_built(change: Callable[[Any], Any]) -> None:
     """``change`` each container that is built of its contents."""
 
-    build = opening.build_of_contents
+    build = taking_apart.build_of_contents
 
-    @in_place_of(opening.build_of_contents)
+    @in_place_of(taking_apart.build_of_contents)
     def build_of_contents(template: Any, children: Any) -> Any:
         return change(build(template, children))
 

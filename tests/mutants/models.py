@@ -8,7 +8,7 @@ from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mut
 from unidev.backends.selection import active_backend
 from unidev.errors import NotATensorError
 from unidev.tensors import containers
-from unidev.tensors.classify import MODEL
+from unidev.tensors.kinds import MODEL
 
 
 @torch_mutant("models.probe_calibrated")
@@ -67,7 +67,7 @@ def models_are_not_looked_into(backend):
                 yield path, x, owner
 
 
-@torch_mutant("models.transfer_verbs_refuse", everywhere="unidev.tensors.classify:not_a_tensor")
+@torch_mutant("models.transfer_verbs_refuse", everywhere="unidev.tensors.kinds:not_a_tensor")
 def refusals_do_not_name_place(sound, x):
     """A model is refused as anything else is, and nobody is told what to do with it."""
     return NotATensorError(f"a tensor is needed, and this is of type {type(x).__name__}.")

@@ -50,8 +50,8 @@ from library_objects import (
 
 import unidev
 from unidev.backends.selection import Choice
-from unidev.tensors import classify, taking_apart
-from unidev.tensors.classify import PLAIN
+from unidev.tensors import containers, objects
+from unidev.tensors.kinds import PLAIN
 
 HOLDING = {
     "torch_geometric": (lambda x: Data(x=x), "._store._mapping['x']"),
@@ -161,7 +161,7 @@ def test_arrays_in_an_object_are_tensors_where_numpy_is_the_framework(
 def test_arrays_in_an_object_are_data_where_another_framework_is_selected(
     two_gpus: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(taking_apart, "backend_choice", lambda: Choice("torch", "by this test"))
+    monkeypatch.setattr(containers, "backend_choice", lambda: Choice("torch", "by this test"))
     held = types.SimpleNamespace(a=np.ones(2))
     assert unidev.copy_to([1, held], unidev.cpu())[1] is held
     on_a_gpu = types.SimpleNamespace(a=unidev.ones(2, device="gpu:1"))  # no data of the host's
@@ -173,19 +173,19 @@ def test_looking_ends_at_a_depth_and_at_a_number(monkeypatch: pytest.MonkeyPatch
     deep: Any = unidev.ones(1)
     for _ in range(8):
         deep = [deep]
-    assert classify.path_to_tensor(deep, counts_numpy=True) == "[0]" * 8
-    assert classify.path_to_tensor([deep], counts_numpy=True) is None
-    many = types.SimpleNamespace(numbers=list(range(classify._MOST)), x=unidev.ones(1))
-    assert classify.path_to_tensor(many, counts_numpy=True) == ".x"  # the nearest first
+    assert objects.path_to_tensor(deep, counts_numpy=True) == "[0]" * 8
+    assert objects.path_to_tensor([deep], counts_numpy=True) is None
+    many = types.SimpleNamespace(numbers=list(range(objects._MOST)), x=unidev.ones(1))
+    assert objects.path_to_tensor(many, counts_numpy=True) == ".x"  # the nearest first
     many.x = [many.x]
-    assert classify.path_to_tensor(many, counts_numpy=True) is None
-    many.numbers = [types.SimpleNamespace() for _ in range(classify._MOST_HOLDERS - 4)]
-    assert classify.path_to_tensor(many, counts_numpy=True) == ".x[0]"
+    assert objects.path_to_tensor(many, counts_numpy=True) is None
+    many.numbers = [types.SimpleNamespace() for _ in range(objects._MOST_HOLDERS - 4)]
+    assert objects.path_to_tensor(many, counts_numpy=True) == ".x[0]"
     many.more = [many.x]
     del many.x
-    assert classify.path_to_tensor(many, counts_numpy=True) == ".more[0][0]"
+    assert objects.path_to_tensor(many, counts_numpy=True) == ".more[0][0]"
     many.numbers += [types.SimpleNamespace(), types.SimpleNamespace()]
-    assert classify.path_to_tensor(many, counts_numpy=True) is None
+    assert objects.path_to_tensor(many, counts_numpy=True) is None
 
 
 def test_what_never_holds_a_tensor_is_remembered_and_nothing_else() -> None:
@@ -202,7 +202,7 @@ def test_a_path_and_other_plain_objects_take_the_quick_look(
 ) -> None:
     batch = {"x": unidev.ones(1), "path": pathlib.Path("a"), "split": Color.RED}
     assert unidev.as_in_device(batch, unidev.cpu()) is batch
-    monkeypatch.delattr(taking_apart, "_flatten")
+    monkeypatch.delattr(containers, "_flatten")
     assert unidev.as_in_device(batch, unidev.cpu()) is batch
 
 

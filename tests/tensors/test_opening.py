@@ -185,11 +185,11 @@ def test_one_that_holds_itself_is_refused_at_once() -> None:
 
 @pytest.mark.parametrize("cls", [Plain, Frozen, Attrs, Config, Data, Rows, Frame, Mapped])
 def test_what_is_there_takes_the_quick_look(cls: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from unidev.tensors import taking_apart
+    from unidev.tensors import containers
 
     tree = [cls(unidev.ones(1)), {"deeper": cls([unidev.ones(1)])}]
     assert unidev.as_in_device(tree, unidev.cpu()) is tree
-    monkeypatch.delattr(taking_apart, "_flatten")
+    monkeypatch.delattr(containers, "_flatten")
     assert unidev.as_in_device(tree, unidev.cpu()) is tree
 
 

@@ -16,9 +16,9 @@ from unidev.system.arguments import non_negative_integer
 from unidev.system.collecting import collection_paused
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import device_of
-from unidev.tensors.classify import is_model
 from unidev.tensors.containers import tensors_of
 from unidev.tensors.devices import devices_of, resolve_device
+from unidev.tensors.kinds import is_model
 from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:

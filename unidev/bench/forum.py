@@ -15,8 +15,8 @@ from unidev.bench.tasks import Operation, Task, journey_task, matrix_task, produ
 from unidev.models.gradients import sgd, value_and_grad
 from unidev.models.placing import place
 from unidev.nn import functional
-from unidev.tensors.classify import is_model
 from unidev.tensors.creating import array, ones, rand
+from unidev.tensors.kinds import is_model
 from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.system.arguments import non_negative_integer
 from unidev.system.gpu_memory import CARD_BYTES
 from unidev.system.wording import bytes_in, bytes_text, kind_of, lacks_unit, shown
-from unidev.tensors.classify import CONTAINER, MODEL, TENSOR, classify, shape_of
 from unidev.tensors.containers import Opened
+from unidev.tensors.kinds import CONTAINER, MODEL, TENSOR, classify, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

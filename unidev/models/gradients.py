@@ -19,8 +19,9 @@ from unidev.errors import (
 from unidev.system.arguments import real_number
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
-from unidev.tensors.classify import MODEL, Handle, classify, model_of, shape_of
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of
+from unidev.tensors.handles import Handle, model_of
+from unidev.tensors.kinds import MODEL, classify, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,16 +8,10 @@ from unidev.errors import NotAModelError, NotATensorError, UnsupportedContainerE
 from unidev.models import trees
 from unidev.system.forking import fork_safe_lock
 from unidev.system.wording import kind_of, type_name
-from unidev.tensors.classify import (
-    CONTAINER,
-    MODEL,
-    OTHER,
-    Handle,
-    classify,
-    model_of,
-)
 from unidev.tensors.containers import tensors_of
 from unidev.tensors.devices import resolve_device
+from unidev.tensors.handles import Handle, model_of
+from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, classify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

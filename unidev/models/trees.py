@@ -15,7 +15,7 @@ from unidev.contract.models import Stored
 from unidev.errors import BackendMismatchError, InvalidDataError, NotATensorError
 from unidev.system.wording import kind_of
 from unidev.tensors.containers import Opened, replace_tensors
-from unidev.tensors.opening import WrittenStep
+from unidev.tensors.taking_apart import WrittenStep
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

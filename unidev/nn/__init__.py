@@ -20,8 +20,8 @@ from unidev.errors import BackendMismatchError, NotAModelError
 from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
 from unidev.system.arguments import flag, fraction, pair, size
-from unidev.tensors.classify import model_of
 from unidev.tensors.generator import draw
+from unidev.tensors.handles import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperatio
 from unidev.system.arguments import pair
 from unidev.system.wording import kind_of
 from unidev.tensors.checks import check_same_device
-from unidev.tensors.classify import backend_of_tensor, shape_unknown
+from unidev.tensors.kinds import backend_of_tensor, shape_unknown
 
 if TYPE_CHECKING:
     from unidev.system.arguments import Pair

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unidev.backends.loading import backend_of_type, device_getters
 from unidev.errors import DeviceMismatchError, NotATensorError, UnsupportedOperation
-from unidev.tensors.classify import extents_of, is_model
+from unidev.tensors.kinds import extents_of, is_model
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ from unidev.errors import (
 from unidev.system.arguments import real_number, sizes_of
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import has_device
-from unidev.tensors.classify import backend_of_tensor, shape_of
 from unidev.tensors.devices import default_device, resolve_device
 from unidev.tensors.generator import draw
+from unidev.tensors.kinds import backend_of_tensor, shape_of
 from unidev.tensors.python_data import (
     always_fits,
     as_numpy,

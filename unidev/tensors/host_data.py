@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.tensors.containers import OwnTo
     from unidev.tensors.devices import DeviceLike
-    from unidev.tensors.taking_apart import OwnTo
 
     T = TypeVar("T")
 

@@ -1,260 +1,236 @@
-"""Takes trees apart: dicts, lists, tuples, namedtuples and registered classes, through optree.
+"""One level of an object taken apart, and a new object built of other children.
 
-A tree is taken apart into leaves and a structure; leaves that hold tensors are replaced by what
-they hold, until there are none.
+By functions that a program, a plugin or a framework's registry has for its class, or else by what
+it holds.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+import copy
+import warnings
+import weakref
+from collections import OrderedDict, defaultdict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import optree
 
-from unidev.backends.loading import backends_by_type, new_containers, openers
-from unidev.backends.selection import EMBEDDED, backend_choice
-from unidev.errors import (
-    AmbiguousBackendError,
-    CircularContainerError,
-    ContainerError,
-    NotATensorError,
-    UnidevError,
-    UnsupportedContainerError,
-)
-from unidev.system.wording import kind_of, shown
-from unidev.tensors.classify import (
-    CONTAINER,
-    MODEL,
-    OTHER,
-    PLAIN,
-    TENSOR,
-    classify,
-    is_lazy,
-    is_opaque,
-    is_optimizer,
-    is_plain,
-    not_a_tensor,
-    not_taken_apart,
-    path_to_tensor,
-)
-from unidev.tensors.opening import (
-    NAMESPACE,
-    Movable,
-    Unpacked,
-    functions_of,
-    has_own_to,
-    opened_by_a_framework,
-    register_plugins,
-)
+from unidev.backends.loading import new_containers, openers
+from unidev.errors import UnidevError, UnsupportedContainerError
+from unidev.system.wording import kind_of, shown, type_name
+from unidev.tensors.contents import ITEMS, attributes_of, contents, values_of, written
+from unidev.tensors.kinds import is_dataclass, is_lazy, is_opaque
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Literal
+    from collections.abc import Callable, Iterable, Sequence
 
-    Found = list[tuple[int, Any, Any]]
-    """Positions of leaves, with what is there and its backend."""
-    OwnTo = Literal["refused", "looked into", "moved", "copied"]
-    """The treatment of an object that has its own ``to``: only transfers may call that."""
-
-_LEAF = optree.treespec_leaf(none_is_leaf=True, namespace=NAMESPACE)
+    from unidev.contract.backend import Children, ContainerFunctions
 
 
-class TakenApart:
-    """A tree taken apart; making one raises the same errors as ``replace_tensors``.
+NAMESPACE = "unidev"
+"""That of optree in which containers are registered."""
 
-    Models are found where they are taken; so is what else ``is_array``, with None for a backend.
-    Optimizers that are not among a backend's models are refused, or taken as other leaves are.
-    Then NumPy's arrays in an object that is not registered are an error beside any framework's
-    tensors. An object whose own ``to`` moves it is found as a ``Movable``.
-    """
+_BUILTIN = (OrderedDict, defaultdict, dict, list, tuple)
+"""Those whose items can be replaced, the narrowest first."""
 
-    def __init__(
-        self,
-        tree: Any,
-        *,
-        takes_models: bool = False,
-        takes_optimizers: bool = False,
-        is_array: Callable[[object], bool] | None = None,
-        own_to: OwnTo = "refused",
-    ) -> None:
-        self._tree, self._own_to = tree, own_to
-        self._takes_models, self._is_array = takes_models, is_array
-        self._takes_optimizers = takes_optimizers
-        self._frameworks = set() if is_array is None else {"numpy"}
-        """Those of the tensors that were found so far."""
-        self._leaves, self._structure = _flatten(tree)
-        above: Sequence[tuple[int, ...]] = [()] * len(self._leaves)
-        while True:
-            self.found, others = self._sorted()
-            opened, movable = {}, []
-            if others:
-                self._add_frameworks(self.found)
-            for position, leaf, kind in others:
-                way = self._way_into(position, leaf, kind)
-                if isinstance(way, Movable):
-                    movable.append((position, way, way.backend))
-                elif way is not None:
-                    if id(leaf) in above[position]:
-                        raise _circular(tree)
-                    opened[position] = way
-            if not opened:
-                break
-            self._add_frameworks(movable)
-            above = self._open(opened, above)
-        if movable:
-            self.found = sorted(self.found + movable, key=lambda found: found[0])
 
-    def _sorted(self) -> tuple[Found, list[tuple[int, Any, str]]]:
-        """The leaves that are looked for, and those to be checked, with their kinds."""
-        tree = self._tree
-        found: Found = []
-        others = []
-        for position, leaf in enumerate(self._leaves):
-            cls = type(leaf)
-            known = backends_by_type.get(cls)
-            if known is not None:
-                found.append((position, leaf, known))
-                continue
-            if cls in PLAIN and leaf is not tree:
-                continue
-            kind, backend = classify(leaf)
-            if backend is not None and (kind == TENSOR or self._takes_models):
-                found.append((position, leaf, backend))
-            elif self._is_array is not None and kind == OTHER and self._is_array(leaf):
-                found.append((position, leaf, None))
-            elif not (self._takes_optimizers and is_optimizer(leaf)):
-                others.append((position, leaf, kind))
-        return found, others
+class WrittenStep(optree.PyTreeEntry):
+    """A step in a path as it is written: ``.x``, ``['x']``."""
 
-    def _add_frameworks(self, found: Found) -> None:
-        for backend in {backend for *_, backend in found}:
-            self._frameworks.add("numpy" if backend is None else backend.spec.framework)
+    def codify(self, node: str = "") -> str:
+        """The step behind ``node``."""
+        return node + str(self.entry)
 
-    def _way_into(self, position: int, leaf: object, kind: str) -> Unpacked | Movable | None:
-        """This leaf of this kind taken apart, or to be moved by itself, if it holds a tensor.
 
-        None if it may pass through unchanged, beside tensors of the frameworks found so far; NumPy
-        is added where the leaf is the first that holds a tensor, and that is NumPy's.
-        """
-        cls, is_root = type(leaf), leaf is self._tree
-        is_plain_or_lazy = is_plain(cls) or is_lazy(cls)
-        if kind == MODEL or (is_root and is_plain(cls)):
-            raise not_a_tensor(leaf)
-        functions, opened, looked_into = functions_of(cls), None, leaf
-        if functions is None and openers and not is_plain_or_lazy:
-            opened = opened_by_a_framework(leaf)
-            # Its tensors may be where no attribute leads, as those of a partial function.
-            looked_into = leaf if opened is None else opened.children
-        is_known = (functions or opened) is not None
-        hidden, counts_numpy = None, False
-        if not is_plain_or_lazy:
-            counts_numpy = self._counts_numpy(may_move=kind == CONTAINER or is_root or is_known)
-            hidden = path_to_tensor(looked_into, counts_numpy=counts_numpy)
-        must_open = is_root and opened is not None
-        if kind == CONTAINER:
-            must_open = is_root or is_lazy(cls) or is_opaque(cls)
-        if hidden is None and not must_open:
-            if is_root:
-                raise not_a_tensor(leaf)
-            return None
-        if is_known:
-            self._add_numpy(looked_into, hidden)
-            return opened if functions is None else Unpacked(leaf, functions)
-        if hidden and self._own_to != "refused" and has_own_to(cls):
-            return Movable(leaf, is_copied=self._own_to == "copied", counts_numpy=counts_numpy)
-        raise _left_behind(leaf, self._paths_of_leaves()[position], hidden)
+def register(cls: type[Any], functions: ContainerFunctions) -> None:
+    """Register ``functions`` with optree, in unidev's namespace."""
+    optree.register_pytree_node(cls, *functions, path_entry_type=WrittenStep, namespace=NAMESPACE)
 
-    def _add_numpy(self, x: object, hidden: str | None) -> None:
-        """If ``x`` is the first that holds a tensor, and only NumPy's, for the objects in it."""
-        if hidden and not self._frameworks and not path_to_tensor(x, counts_numpy=False):
-            self._frameworks.add("numpy")
 
-    def _counts_numpy(self, *, may_move: bool) -> bool:
-        """Whether NumPy's arrays in an object are tensors, beside those that were found so far.
+def with_steps(name: object, flatten: Callable[..., Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """``flatten``, checked, with the steps to the children as a third if it gives none."""
 
-        Beside another framework's tensors they are data, as numbers are: they stay.
-        """
-        return "numpy" in self._frameworks or (
-            not self._frameworks and (may_move or _is_numpy_selected())
+    def complete(x: Any) -> tuple[Any, ...]:
+        parts = flatten(x)
+        if isinstance(parts, tuple) and len(parts) == 2:
+            return *parts, [f"[{number}]" for number in range(len(parts[0]))]
+        if isinstance(parts, tuple) and len(parts) == 3 and len(parts[0]) == len(parts[2]):
+            return parts
+        raise UnsupportedContainerError(
+            f"the flatten function of {shown(name)} returned {shown(parts)}, not a tuple "
+            "(children, rest), with the steps to the children as a third or without."
         )
 
-    def _open(
-        self, opened: dict[int, Unpacked], above: Sequence[tuple[int, ...]]
-    ) -> Sequence[tuple[int, ...]]:
-        """Put the children of ``opened`` in place of leaves; the ids of what is above each leaf."""
-        inner: list[Any] = []
-        holders: list[tuple[int, ...]] = []
-        structures = []
-        for position, leaf in enumerate(self._leaves):
-            held, own, owners = [leaf], _LEAF, above[position]
-            if position in opened:
-                held, own = _flatten(opened[position])
-                owners = (*owners, id(leaf))
-            inner += held
-            holders += [owners] * len(held)
-            structures.append(own)
-        each = iter(structures)
-        self._leaves = inner
-        self._structure = optree.treespec_transform(self._structure, None, lambda _: next(each))
-        return holders
-
-    def _paths_of_leaves(self) -> list[str]:
-        def step(entry: Any) -> str:
-            if isinstance(entry, optree.MappingEntry):
-                return f"[{shown(entry.entry)}]"
-            return entry.codify("")  # type: ignore[no-any-return]
-
-        try:
-            return ["".join(map(step, accessor)) for accessor in self._accessors]
-        except Exception:  # noqa: BLE001  a container's own entries can raise anything
-            return [f"[leaf {position}]" for position in range(len(self._accessors))]
-
-    @cached_property
-    def _accessors(self) -> list[Any]:
-        return self._structure.accessors()  # type: ignore[no-any-return]
+    return complete
 
 
-def _flatten(tree: object) -> tuple[list[Any], Any]:
+_functions: weakref.WeakKeyDictionary[type, ContainerFunctions | None]
+_functions = weakref.WeakKeyDictionary()
+
+_of_plugins: dict[type | str, ContainerFunctions | None] = {}
+
+
+def register_plugins() -> None:
+    """Register the containers of the backends that were loaded since the last time."""
+    while new_containers:
+        cls, functions = new_containers.pop()
+        if cls in _of_plugins:
+            continue
+        if functions is not None:
+            functions = with_steps(cls, functions[0]), functions[1]
+            if isinstance(cls, type):
+                # With optree, which takes apart some of them by itself: of namedtuples it warns.
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)
+                    register(cls, functions)
+        _of_plugins[cls] = functions
+        _functions.clear()
+
+
+def functions_of(cls: type) -> ContainerFunctions | None:
+    """How objects of ``cls`` are taken apart and built, or None if that is not known."""
     if new_containers:
         register_plugins()
-    try:
-        # None is a leaf like any other: at the root it is not an empty container.
-        return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
-    except RecursionError as error:
-        raise _circular(tree) from error
-    except UnidevError:
-        raise
-    except Exception as error:  # functions of the container and its keys can raise anything
-        raise not_taken_apart(tree, error) from error
+    if cls not in _functions:
+        _functions[cls] = _find(cls)
+    return _functions[cls]
 
 
-def _circular(tree: object) -> CircularContainerError:
-    return CircularContainerError(
-        f"the {kind_of(tree)} contains itself, or is nested deeper than "
-        f"{optree.MAX_RECURSION_DEPTH} levels, so it cannot be copied item by item. Pass the parts "
-        "that hold the tensors."
-    )
+def _find(cls: type) -> ContainerFunctions | None:
+    keys = (key for base in cls.__mro__ for key in (base, type_name(base)))
+    named = next((key for key in keys if key in _of_plugins), None)
+    if named is not None and _of_plugins[named] is not None:
+        return _of_plugins[named]
+    if is_lazy(cls) or is_opaque(cls) or not (named is not None or _is_known(cls)):
+        return None
+    values_of[cls] = _quick_values(cls)
+    return by_contents, build_of_contents
 
 
-def _is_numpy_selected() -> bool:
-    """Whether arrays are the tensors of this program, so far as has been decided."""
-    try:
-        return backend_choice().name == EMBEDDED
-    except AmbiguousBackendError:
+def _quick_values(cls: type) -> Callable[[Any], Iterable[Any]]:
+    """A function that lists an object's values, not the names; a lone ``__dict__``'s directly."""
+    found = attributes_of(cls)
+    if len(found) != 1 or found[0][1] != "__dict__" or issubclass(cls, (dict, *ITEMS)):
+        return lambda x: [value for _, value in contents(x)]
+    own_dict = cls.__mro__[found[0][0]].__dict__["__dict__"].__get__
+    return lambda x: own_dict(x).values()
+
+
+def _is_known(cls: type) -> bool:
+    """Whether an object of this class is what its attributes and items are."""
+    if issubclass(cls, (set, frozenset)):
         return False
-
-
-def _left_behind(leaf: object, at: str, hidden: str | None) -> ContainerError | NotATensorError:
-    """The error for an object whose tensors would not be moved."""
-    where = f"{kind_of(leaf)}{f' at {at}' if at else ''}"
-    if is_optimizer(leaf):
-        return NotATensorError(
-            f"{where} is an optimizer: place(model, device, optimizer=optimizer) moves it along "
-            "with its model."
-        )
-    holds = f"holds a tensor, at {at}{hidden}, and" if hidden else "may hold tensors, but"
-    return UnsupportedContainerError(
-        f"{where} {holds} is not registered with unidev, so its tensors would not be moved. "
-        "Register its class: unidev.register_container(cls, flatten, unflatten); or pass its "
-        "tensors by themselves. Instead of a generator or another iterator, pass list(...)."
+    if is_dataclass(cls) or issubclass(cls, (Mapping, list, tuple)):
+        return True
+    # attrs 26 and pydantic 2.14; a class may have a metaclass that answers to any name.
+    return any(
+        "__attrs_attrs__" in base.__dict__ or "__pydantic_fields__" in base.__dict__
+        for base in cls.__mro__
     )
+
+
+class Unpacked:
+    """An object whose children are looked at in its place; registered with optree."""
+
+    __slots__ = ("_rest", "_unflatten", "children", "owner", "steps")
+
+    def __init__(self, owner: Any, functions: ContainerFunctions) -> None:
+        flatten, self._unflatten = functions
+        self.owner = owner
+        self.children, self._rest, self.steps = flatten(owner)
+
+    def flatten(self) -> tuple[Sequence[Any], Unpacked, Sequence[str]]:
+        """The children, what is needed to build the owner again, and the steps in paths."""
+        return self.children, self, self.steps
+
+    def unflatten(self, children: Sequence[Any]) -> Any:
+        """The owner with these children; itself if they are those that it has."""
+        if all(new is old for new, old in zip(children, self.children, strict=True)):
+            return self.owner
+        return self._unflatten(self._rest, children)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Unpacked) and self._kind == other._kind
+
+    def __hash__(self) -> int:
+        return hash(self._kind)
+
+    @property
+    def _kind(self) -> tuple[Any, ...]:
+        return type(self.owner), *self.steps
+
+
+register(Unpacked, (Unpacked.flatten, Unpacked.unflatten))
+
+
+def children_of(x: object) -> Children | None:
+    """The children of ``x``, and what rebuilds it, by the registry of the first loaded framework.
+
+    None if none of them knows its class.
+
+    Raises:
+        UnsupportedContainerError: what the program registered there raised.
+    """
+    for opened in tuple(openers.values()):
+        try:
+            found = opened(x)
+        except UnidevError:
+            raise
+        except Exception as error:  # the functions are the program's own
+            raise not_taken_apart(x, error) from error
+        if found is not None:
+            return found
+    return None
+
+
+def opened_by_a_framework(x: Any) -> Unpacked | None:
+    """``x``, taken apart by the registry of the first loaded framework that knows its class.
+
+    Raises:
+        UnsupportedContainerError: as ``children_of``.
+    """
+    found = children_of(x)
+    if found is None:
+        return None
+    children, build = found
+    parts = [*children.values()], build, [*children]
+    return Unpacked(x, (lambda _: parts, lambda build, new: build(new)))
+
+
+def not_taken_apart(x: object, error: Exception) -> UnsupportedContainerError:
+    """The error for a container whose own functions raise."""
+    return UnsupportedContainerError(
+        f"this {kind_of(x)} cannot be taken apart: {kind_of(error)}: {error}"
+    )
+
+
+def by_contents(x: Any) -> tuple[list[Any], Any, list[str]]:
+    """The contents of ``x``, itself as the template, and the steps in paths."""
+    held = list(contents(x))
+    return [value for _, value in held], x, [written(step) for step, _ in held]
+
+
+def build_of_contents(template: Any, children: Sequence[Any]) -> Any:
+    """A new object of the template's class, with ``children`` in place of its contents.
+
+    ``__init__`` is not called: it may take other arguments, and has done its work.
+    """
+    cls = type(template)
+    steps = [step for step, _ in contents(template)]
+    items = [x for (is_attribute, _), x in zip(steps, children, strict=True) if not is_attribute]
+    own: Any = next((kind for kind in _BUILTIN if issubclass(cls, kind)), None)
+    try:
+        made = tuple.__new__(cls, items) if own is tuple else (own or object).__new__(cls)
+    except TypeError:  # a builtin's subclass, such as an exception, which holds more
+        made = copy.copy(template)
+    if own is defaultdict:
+        made.default_factory = template.default_factory
+    key: Any
+    for (is_attribute, key), child in zip(steps, children, strict=True):
+        if is_attribute:
+            object.__setattr__(made, key, child)
+        elif own is list:
+            list.append(made, child)
+        elif own is not tuple:
+            (OrderedDict if own is OrderedDict else dict).__setitem__(made, key, child)
+    return made

@@ -7,8 +7,9 @@ from unidev.backends.loading import backend_of_type, copiers, device_getters
 from unidev.backends.transfers import of_tensor
 from unidev.contract.device import Device
 from unidev.errors import BackendMismatchError
-from unidev.tensors.classify import PLAIN, values_of
+from unidev.tensors.contents import values_of
 from unidev.tensors.devices import as_device, resolve_device
+from unidev.tensors.kinds import PLAIN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ def test_an_object_that_holds_torch_s_own_is_refused(held: Any, path: str) -> No
 
 
 def test_plain_objects_of_torch_take_the_quick_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    from unidev.tensors import taking_apart
+    from unidev.tensors import containers
 
     plain = [
         torch.float32,
@@ -63,5 +63,5 @@ def test_plain_objects_of_torch_take_the_quick_look(monkeypatch: pytest.MonkeyPa
     ]
     batch = [torch.ones(1), pathlib.Path("a"), *plain, np.float32(1), np.dtype("f4"), unidev.cpu()]
     assert unidev.as_in_device(batch, unidev.cpu()) is batch
-    monkeypatch.delattr(taking_apart, "_flatten")
+    monkeypatch.delattr(containers, "_flatten")
     assert unidev.as_in_device(batch, unidev.cpu()) is batch

@@ -11,7 +11,7 @@ from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract.models import Models, Stored
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.system.wording import kind_of
-from unidev.tensors.classify import is_container
+from unidev.tensors.kinds import is_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,8 @@ from unidev.models.placing import backend_of_model, place_on
 from unidev.models.trees import is_tree, rebuilt
 from unidev.system.arguments import checked_path
 from unidev.system.wording import bytes_text, kind_of
-from unidev.tensors.classify import model_of
 from unidev.tensors.devices import resolve_device
+from unidev.tensors.handles import model_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

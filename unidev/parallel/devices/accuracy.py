@@ -11,8 +11,9 @@ from unidev.errors import InvalidDataError
 from unidev.models.placing import backend_of_model
 from unidev.parallel.devices.packing import unrecorded
 from unidev.system.wording import shown
-from unidev.tensors.classify import TENSOR, classify, model_of
 from unidev.tensors.creating import to_numpy
+from unidev.tensors.handles import model_of
+from unidev.tensors.kinds import TENSOR, classify
 from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from unidev.parallel.devices.arguments import checked_devices, one_backend
 from unidev.parallel.devices.packing import copied, copied_to, unrecorded
 from unidev.system.wording import kind_of
 from unidev.tensors.checks import check_same_device
-from unidev.tensors.classify import is_model
 from unidev.tensors.containers import Opened, replace_tensors
+from unidev.tensors.kinds import is_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -26,9 +26,9 @@ from unidev.parallel.exchange.trees import Tree, check_dtypes, check_writable
 from unidev.parallel.messages.channel import check_process
 from unidev.system.arguments import flag, non_negative_integer, real_number
 from unidev.system.wording import shown
-from unidev.tensors.classify import model_of
 from unidev.tensors.creating import array, to_numpy
 from unidev.tensors.devices import resolve_device
+from unidev.tensors.handles import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

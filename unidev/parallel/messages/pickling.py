@@ -9,7 +9,7 @@ from typing import Any
 
 from unidev.errors import InvalidDataError, NotATensorError
 from unidev.system.wording import kind_of, shown
-from unidev.tensors.classify import MODEL, TENSOR, classify
+from unidev.tensors.kinds import MODEL, TENSOR, classify
 
 _MAIN = b"__main__"
 

@@ -11,9 +11,6 @@ import torch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_COMPUTE = ("unidev_conformance", "unidev.nn")
-"""Their functions may be what the user compiles."""
-
 # Private: `torch.compiler.disable` would import the compiler, which takes seconds (2.13).
 _frames: Any = torch._C._dynamo.eval_frame
 _SKIP = _frames._FrameExecStrategy(_frames._FrameAction.SKIP, _frames._FrameAction.DEFAULT)
@@ -31,10 +28,10 @@ def leave_what_is_loaded(*own: str) -> None:
     """Where it follows the caller no further, keep it from unidev's functions that come then.
 
     It would compile each of them, in pieces: 50 for one ``value_and_grad``. The user's function
-    that they call is compiled. ``own`` are modules of this plugin.
+    that they call is compiled, and so are ``unidev.nn``'s. ``own`` are modules of this plugin.
     """
     for name, module in list(sys.modules.items()):
-        if name in own or (name.startswith("unidev.") and not name.startswith(_COMPUTE)):
+        if name in own or (name.startswith("unidev.") and not name.startswith("unidev.nn")):
             for code in _codes_of(module, name):
                 _frames.set_code_exec_strategy(code, _SKIP)
 

@@ -1,0 +1,194 @@
+"""The kind of an object: a tensor, a model, a container, or something else.
+
+None of the object's own code runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping, MappingView, Sequence, Set
+from types import ModuleType
+
+from unidev.backends.boundary import call
+from unidev.backends.loading import (
+    backend_of_model_type,
+    backend_of_namespace,
+    backend_of_type,
+    backends_of_namespace,
+)
+from unidev.contract.device import Device
+from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
+from unidev.system.wording import kind_of
+from unidev.tensors.contents import HEAP_TYPE, ITEMS, attributes_of, is_looked_into
+from unidev.tensors.handles import Handle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from unidev.contract.backend import Backend, Extent
+
+
+TENSOR, MODEL, CONTAINER, OTHER = "tensor", "model", "container", "other"
+
+PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
+"""Exact types of leaves that neither are nor hold tensors; ``is_plain`` adds others."""
+
+_PLAIN_MODULES = ("pathlib", "pathlib._local", "datetime", "decimal", "fractions", "uuid")
+
+_LAZY = (Generator, map, filter, zip, enumerate, reversed)
+"""May yield tensors, but only once: looking would consume them."""
+
+_HARMLESS = (str, bytes, bytearray, memoryview, range)
+"""Sequences whose items cannot be tensors."""
+
+
+def classify(x: object) -> tuple[str, Backend | None]:
+    """``TENSOR`` or ``MODEL`` with the backend, or ``CONTAINER`` or ``OTHER`` with None.
+
+    Looks only at the type of a container, not at its items. A handle is a ``MODEL``.
+    """
+    cls = type(x)
+    if cls in PLAIN:
+        return OTHER, None
+    backend = backend_of_type(cls)
+    if backend is not None:
+        return TENSOR, backend
+    if issubclass(cls, Handle):  # not isinstance, which asks the object for its `__class__`
+        return MODEL, x.backend  # type: ignore[attr-defined]
+    backend = backend_of_model_type(x)
+    if backend is not None:
+        return MODEL, backend
+    return (CONTAINER if is_container(x) else OTHER), None
+
+
+def is_container(x: object) -> bool:
+    """Whether ``x`` holds, or may hold, other objects; unidev may or may not be able to look in."""
+    cls = type(x)
+    if issubclass(cls, tuple):  # also a subclass: torch.Size, for one, holds only numbers
+        return not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
+    return is_container_type(cls)
+
+
+def is_container_type(cls: type) -> bool:
+    """``is_container`` for all objects of a class."""
+    if is_lazy(cls):
+        return True
+    if issubclass(cls, (Mapping, Sequence, Set)):
+        from array import array  # numbers only, and since Python 3.10 a Sequence
+
+        return not issubclass(cls, (*_HARMLESS, array))
+    return is_dataclass(cls)
+
+
+def is_dataclass(cls: type) -> bool:
+    """``dataclasses.is_dataclass``: importing that module takes longer than all of unidev."""
+    return any("__dataclass_fields__" in base.__dict__ for base in cls.__mro__)
+
+
+def is_lazy(cls: type) -> bool:
+    """Whether objects of the class hold items of others, which cannot be put back into them."""
+    return issubclass(cls, (*_LAZY, MappingView))
+
+
+def is_plain(cls: type) -> bool:
+    """Whether objects of exactly this class never hold a tensor; remembered in ``PLAIN``."""
+    if cls not in PLAIN:
+        if is_looked_into(cls) or not _is_plain(cls):
+            return False
+        PLAIN.add(cls)
+    return True
+
+
+def is_opaque(cls: type) -> bool:
+    """Whether nothing can be read of what objects of this class hold."""
+    return not (attributes_of(cls) or issubclass(cls, (dict, *ITEMS)))
+
+
+def _is_plain(cls: type) -> bool:
+    enum = sys.modules.get("enum")
+    if cls.__dict__.get("__module__") in _PLAIN_MODULES or issubclass(cls, (type, ModuleType)):
+        return True
+    if enum is not None and issubclass(cls, enum.Enum):
+        return True
+    if not cls.__flags__ & HEAP_TYPE and is_opaque(cls) and not is_container_type(cls):
+        return True
+    backend = backend_of_namespace(cls)
+    return backend is not None and cls in {
+        type(backend.cpu.native), *map(type, backend.dtypes.values())
+    }  # fmt: skip
+
+
+def is_model(x: object) -> bool:
+    """Whether ``x`` is a model of a framework."""
+    return classify(x)[0] == MODEL
+
+
+def is_optimizer(x: object) -> bool:
+    """Whether ``x`` is an optimizer that is not among its backend's models."""
+    cls = type(x)
+    return any(issubclass(cls, owner.optimizer_types) for owner in backends_of_namespace(cls))
+
+
+def backend_of_tensor(x: object) -> Backend:
+    """The backend of tensor ``x``.
+
+    Raises:
+        NotATensorError: ``x`` is not a tensor; states its type and what to do.
+    """
+    backend = backend_of_type(type(x))
+    if backend is None:
+        raise not_a_tensor(x)
+    return backend
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of tensor ``x``.
+
+    Raises:
+        InvalidDataError: it is not known in full, as of a variable whose shape may change.
+    """
+    try:
+        shape = tuple(x.shape)
+    except ValueError as error:  # TensorFlow's, if not even the rank is known
+        raise shape_unknown() from error
+    if None in shape:
+        raise shape_unknown()
+    return shape
+
+
+def extents_of(x: object) -> Sequence[Extent]:
+    """The memory of tensor ``x``."""
+    backend = backend_of_tensor(x)
+    return call(backend, backend.extents, x, doing="finding the memory of a tensor")
+
+
+def shape_unknown() -> InvalidDataError:
+    """The error for a tensor whose shape must be known, and is not."""
+    return InvalidDataError(
+        "the shape of this tensor is not known: its copy, copy_to(x, device) has one, except while "
+        "a graph is traced."
+    )
+
+
+def not_a_tensor(x: object) -> UnidevError:
+    """The error for an object that must be a tensor, and is not, or not yet."""
+    from unidev.backends.discovery import backend_specs
+
+    kind, backend = classify(x)
+    if backend is not None and backend.traced(x):
+        return UnsupportedOperation(
+            f"this, for a {kind_of(x)},",
+            "it is part of a graph that is being traced, and has no memory or device yet: call "
+            "this outside the compiled function",
+        )
+    if kind == MODEL:
+        hint = (
+            "It is a model: copy_to and as_in_device move tensors. unidev.place(model, device) "
+            "moves a model in place."
+        )
+    else:
+        hint = f"The backends here: {', '.join(sorted(backend_specs()))}."
+        if isinstance(x, (int, float, complex, list, tuple)):
+            hint = "unidev.array(...) makes a tensor from numbers and lists of them. " + hint
+    return NotATensorError(f"a tensor is needed, not an object of type {kind_of(x)}. {hint}")

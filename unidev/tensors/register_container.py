@@ -1,0 +1,83 @@
+"""The verb ``register_container``: how objects of a class are taken apart and built again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from unidev.backends.loading import backend_of_type
+from unidev.errors import UnsupportedContainerError
+from unidev.system.wording import kind_of, shown
+from unidev.tensors.contents import ITEMS
+from unidev.tensors.kinds import is_dataclass
+from unidev.tensors.taking_apart import build_of_contents, by_contents, register, with_steps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
+
+    from unidev.contract.backend import ContainerFunctions
+
+    T = TypeVar("T")
+
+
+def register_container(
+    cls: type[T],
+    flatten: Callable[[T], tuple[Any, ...]] | None = None,
+    unflatten: Callable[[Any, Sequence[Any]], T] | None = None,
+) -> type[T]:
+    """Register how to take apart and rebuild containers of class ``cls``, in this process.
+
+    Args:
+        cls: exactly this class. Dataclasses, classes of attrs and pydantic, mappings, lists and
+            tuples need no registration: they are looked into where they hold a tensor. Nor do
+            classes that are registered with a loaded framework (``torch.utils._pytree``).
+        flatten: takes a container and returns ``(children, rest)``: the items that may be or hold
+            tensors, and whatever else is needed to rebuild the container. It may return a third:
+            for each child the step in a path that leads to it, such as ``.x`` or ``['x']``.
+        unflatten: takes ``rest, children`` and returns a new container. A dataclass, frozen or not,
+            needs neither function: its attributes are the children (if it is a dict or a list, too,
+            so are its items), and ``__init__`` is not called again.
+
+    Returns:
+        ``cls``, so that it can be used as a decorator on a dataclass.
+
+    Raises:
+        UnsupportedContainerError: ``cls`` is not a class, is a class of tensors, or is registered
+            already; or a function is missing, and ``cls`` is not a dataclass.
+
+    >>> import dataclasses, unidev
+    >>> @unidev.register_container
+    ... @dataclasses.dataclass(frozen=True)
+    ... class Batch:
+    ...     x: object
+    ...     name: str
+    >>> batch = Batch(unidev.zeros((2, 3)), "first")
+    >>> moved = unidev.copy_to(batch, "cpu")
+    >>> moved.name, moved.x is batch.x
+    ('first', False)
+    """
+    if not isinstance(cls, type):
+        raise UnsupportedContainerError(f"{shown(cls)} of type {kind_of(cls)} is not a class.")
+    if backend_of_type(cls) is not None:
+        raise UnsupportedContainerError(f"{shown(cls)} is a class of tensors, not of containers.")
+    functions: ContainerFunctions
+    if flatten is None and unflatten is None and is_dataclass(cls):
+        if issubclass(cls, tuple(ITEMS)) and not issubclass(cls, list):
+            raise UnsupportedContainerError(
+                f"the items of {shown(cls)} cannot be replaced beside its fields: pass flatten and "
+                "unflatten."
+            )
+        # All that it holds: more than the fields if `__post_init__` sets more, or if it is a dict.
+        functions = by_contents, build_of_contents
+    elif callable(flatten) and callable(unflatten):
+        functions = with_steps(cls, flatten), unflatten
+    else:
+        raise UnsupportedContainerError(
+            f"register_container({shown(cls)}, {shown(flatten)}, {shown(unflatten)}): pass both "
+            "flatten and unflatten, or neither for a dataclass."
+        )
+    try:
+        register(cls, functions)
+    except (TypeError, ValueError) as error:
+        raise UnsupportedContainerError(f"{shown(cls)} cannot be registered: {error}") from error
+    return cls
