@@ -13,7 +13,7 @@ from sphinx.util import logging
 import unidev
 from unidev import errors
 from unidev.cli import cli
-from unidev.cli.facts import VARIABLES
+from unidev.system.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,7 +61,7 @@ class Environment(Directive):
     def run(self) -> list[nodes.Node]:
         """A list of definitions."""
         found = nodes.definition_list()
-        for name, variable in sorted(VARIABLES.items()):
+        for name, variable in sorted(SETTINGS.items()):
             term = nodes.term("", "", nodes.literal("", name))
             meaning = nodes.paragraph("", f"{variable[:1].upper()}{variable[1:]}.")
             item = nodes.definition_list_item("", term, nodes.definition("", meaning))

@@ -10,8 +10,7 @@ import pytest
 import run_samples
 
 import unidev
-from unidev.parallel.exchange import joining
-from unidev.system.arguments import seconds_in
+from unidev.system.settings import TORCHRUN_TIMEOUT
 
 if TYPE_CHECKING:
     from conftest import RunPython
@@ -153,14 +152,14 @@ def test_what_torchrun_has_started_is_not_taken_for_a_group_of_one(run_python: R
 def test_a_limit_that_is_no_number_of_seconds_is_named(
     monkeypatch: pytest.MonkeyPatch, seconds: str
 ) -> None:
-    monkeypatch.setenv(joining.TIMEOUT, seconds)
+    monkeypatch.setenv(TORCHRUN_TIMEOUT, seconds)
     words = f"UNIDEV_TORCHRUN_TIMEOUT='?{seconds}'? must be a positive number of seconds"
     with pytest.raises(unidev.InvalidDataError, match=words):
-        seconds_in(joining.TIMEOUT, 600.0)
+        TORCHRUN_TIMEOUT.value()
 
 
 def test_a_limit_is_as_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(joining.TIMEOUT, "2.5")
-    assert seconds_in(joining.TIMEOUT, 600.0) == 2.5
-    monkeypatch.setenv(joining.TIMEOUT, "")
-    assert seconds_in(joining.TIMEOUT, 600.0) == 600.0
+    monkeypatch.setenv(TORCHRUN_TIMEOUT, "2.5")
+    assert TORCHRUN_TIMEOUT.value() == 2.5
+    monkeypatch.setenv(TORCHRUN_TIMEOUT, "")
+    assert TORCHRUN_TIMEOUT.value() == 600.0

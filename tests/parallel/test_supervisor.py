@@ -101,5 +101,5 @@ def test_a_killed_worker_is_named_though_one_whose_engine_aborted_was_noticed_fi
 
 
 def test_what_an_inner_run_starts_has_the_outer_runs_mark(monkeypatch) -> None:
-    monkeypatch.setenv(guarding.MARKS, "outer")
-    assert guarding.with_mark("inner") == {guarding.MARKS: "outer:inner"}
+    monkeypatch.setenv(guarding.RUN_MARKS, "outer")
+    assert guarding.with_mark("inner") == {guarding.RUN_MARKS: "outer:inner"}

@@ -9,6 +9,7 @@ import pytest
 from named_gpus import write_plugin
 
 import unidev
+from unidev.system.settings import MOST_SIMULATED, SIMULATE
 
 pytest_plugins = ("pytester",)
 ROOT = Path(__file__).parents[2]
@@ -232,8 +233,7 @@ def test_the_entry_point_has_the_name_of_its_module() -> None:
 
 def test_the_limits_are_those_of_unidev() -> None:
     """The plugin has them a second time, since it imports nothing of unidev."""
-    from unidev.backends import simulation
     from unidev_pytest import devices
 
-    assert (devices._VARIABLE, devices._MOST) == (simulation.VARIABLE, simulation.MOST)
+    assert (devices._VARIABLE, devices._MOST) == (SIMULATE, MOST_SIMULATED)
     assert sys.modules["unidev"] is unidev

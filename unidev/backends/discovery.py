@@ -7,7 +7,6 @@ or ``module:attribute``, comma-separated: for a backend that is not installed, o
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from unidev.contract.launcher import LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
 from unidev.system.forking import fork_safe_lock
+from unidev.system.settings import DISABLED_PLUGINS, PLUGINS
 from unidev.system.wording import shown
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def find_plugins() -> list[Plugin]:
         with _lock:
             if _found is None:
                 found: list[Plugin] = []
-                disabled = _names_in("UNIDEV_DISABLED_PLUGINS")
+                disabled = DISABLED_PLUGINS.value()
                 for point in plugin_points():
                     found.append(_try_plugin(point, found, disabled))
                 # One that the program imports, and whose own import of unidev has led here.
@@ -95,10 +95,7 @@ def is_being_imported(module: str) -> bool:
 def plugin_points() -> Iterator[EntryPoint]:
     """The entry point of each plugin, NumPy's first; imports none of them."""
     installed = sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value))
-    named = (
-        EntryPoint(source.rpartition(":")[2], source, GROUP)
-        for source in _names_in("UNIDEV_PLUGINS")
-    )
+    named = (EntryPoint(source.rpartition(":")[2], source, GROUP) for source in PLUGINS.value())
     seen: set[str] = set()
     for point in (EntryPoint(EMBEDDED, "unidev.backends.numpy_backend", GROUP), *installed, *named):
         if point.value not in seen:  # a plugin that is found twice counts once
@@ -174,11 +171,6 @@ def _not_found(name: str, there: list[str]) -> str:
         f"{message} {needed} `{install_command(*meant)}` in unidev's repository. `unidev info` "
         "lists what is installed."
     )
-
-
-def _names_in(variable: str) -> list[str]:
-    names = (name.strip() for name in os.environ.get(variable, "").split(","))
-    return list(dict.fromkeys(name for name in names if name))
 
 
 def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> Plugin:

@@ -29,6 +29,7 @@ from unidev.backends.loading import (
 )
 from unidev.errors import SimulationError, UnidevError, UnsupportedOperation
 from unidev.system.printing import say_if_possible
+from unidev.system.settings import SIMULATE_AS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +146,7 @@ def activate() -> None:
     Raises:
         SimulationError: too late for a framework that is imported already; says what to do.
     """
-    if os.environ.get(simulation.NAME, "").strip():
+    if os.environ.get(SIMULATE_AS, "").strip():
         activate_name()
     elif _unnamed not in sys.meta_path:
         _specs()  # first: an import that it makes must not ask a finder that needs its answer
@@ -163,7 +164,7 @@ def activate_name() -> None:
     Raises:
         SimulationError: as ``activate``; or this process was prepared for other GPUs.
     """
-    if not os.environ.get(simulation.NAME, "").strip():
+    if not os.environ.get(SIMULATE_AS, "").strip():
         return
     if _named in sys.meta_path:
         _named.check_same()

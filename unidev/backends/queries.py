@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.backends.discovery import EMBEDDED, plugin_points
 from unidev.system.child_processes import LOOK_S, ChildProcess, describe_exit
 from unidev.system.progress import progress
+from unidev.system.settings import DISABLED_PLUGINS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -105,9 +106,9 @@ def _question(
 ) -> _Question:
     # The others are disabled there, so one that crashes on import does not affect them.
     others = {each.name for each in points} - {point.name, EMBEDDED}
-    given = os.environ.get("UNIDEV_DISABLED_PLUGINS", "")
+    given = os.environ.get(DISABLED_PLUGINS, "")
     disabled = ",".join([given, *sorted(others)])
-    environment = {**environment, "UNIDEV_DISABLED_PLUGINS": disabled}
+    environment = {**environment, DISABLED_PLUGINS: disabled}
     return _Question(point.name, (kind, point.value), environment)
 
 

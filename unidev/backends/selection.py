@@ -14,9 +14,9 @@ from unidev.backends.loading import (
     loading_lock,
 )
 from unidev.backends.scopes import NO_SCOPES, Scope, context, leave_scope, stack
-from unidev.backends.simulation import MOST, VARIABLE, out_of_range
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
 from unidev.system.forking import fork_safe_lock
+from unidev.system.settings import BACKEND, MOST_SIMULATED, SIMULATE, SIMULATE_AS, out_of_range
 from unidev.system.wording import shown
 
 TYPE_CHECKING = False
@@ -170,9 +170,9 @@ def _choose() -> Backend:
 
 
 def _default_choice() -> Choice:
-    named = os.environ.get("UNIDEV_BACKEND", "").strip()
+    named = BACKEND.value()
     if named:
-        return Choice(named, f"UNIDEV_BACKEND={named}")
+        return Choice(named, f"{BACKEND}={named}")
     # Imported only now: the plugins' metadata is read only when there is something to decide.
     from unidev.backends.discovery import backend_specs
 
@@ -210,7 +210,7 @@ def simulate(count: int) -> None:
         SimulationError: ``count`` is out of range, or a backend is already loaded with another
             number.
     """
-    if type(count) is not int or not 1 <= count <= MOST:
+    if type(count) is not int or not 1 <= count <= MOST_SIMULATED:
         raise SimulationError(out_of_range(shown(count)))
     with loading_lock:  # so that no backend is being loaded with the previous number
         for name, backend in loaded_backends.items():
@@ -219,13 +219,13 @@ def simulate(count: int) -> None:
                 raise SimulationError(
                     f"backend {name!r} is already in use with {has} simulated GPUs: call "
                     f"unidev.simulate({count}) before any other function of unidev, or start "
-                    f"Python with {VARIABLE}={count}."
+                    f"Python with {SIMULATE}={count}."
                 )
         prepared = simulation.prepared
         if prepared is not None and prepared.count != count:
             raise SimulationError(
-                f"this process was started with {VARIABLE}={prepared.count}, which it keeps, "
-                f"because of {simulation.NAME}={prepared.name}: start Python with "
-                f"{VARIABLE}={count}."
+                f"this process was started with {SIMULATE}={prepared.count}, which it keeps, "
+                f"because of {SIMULATE_AS}={prepared.name}: start Python with "
+                f"{SIMULATE}={count}."
             )
-        os.environ[VARIABLE] = str(count)
+        os.environ[SIMULATE] = str(count)

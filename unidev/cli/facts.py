@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from unidev.backends.queries import ask_all
 from unidev.cli.gpus import gpus
+from unidev.system.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,38 +18,6 @@ if TYPE_CHECKING:
     from unidev.system.child_processes import Interruption
 
     Answer = dict[str, Any]
-
-VARIABLES = {
-    "UNIDEV_BACKEND": "the backend, where no tensor or device determines it",
-    "UNIDEV_SIMULATE": "the number of simulated GPUs, 1 to 64; 0 for the machine's own GPUs",
-    "UNIDEV_SIMULATE_AS": (
-        "the framework's own name for the simulated GPUs, such as cuda; to be set before the "
-        "framework is imported"
-    ),
-    "UNIDEV_SIMULATE_MEMORY": "the memory of each simulated GPU, such as 24GiB",
-    "UNIDEV_SIMULATE_LIKE": "the model that the simulated GPUs are like, such as H100",
-    "UNIDEV_PLUGINS": (
-        "plugins that are not installed: module or module:attribute, separated by commas"
-    ),
-    "UNIDEV_DISABLED_PLUGINS": "plugins to skip, separated by commas",
-    "UNIDEV_CACHE": (
-        "the folder in which built simulators are kept, and to which only you may write; by "
-        "default the platform's cache folder"
-    ),
-    "UNIDEV_LAUNCHER": (
-        "mpi or slurm: the processes that mpirun or srun has started form one group; none: each "
-        "stays alone"
-    ),
-    "UNIDEV_TORCHRUN_TIMEOUT": (
-        "how many seconds a collective waits for a worker that torchrun, mpirun or srun has "
-        "started; 600"
-    ),
-    "UNIDEV_SIMULATE_FIRST": "set in workers: the number of the first simulated GPU of each",
-    "UNIDEV_RUN_MARKS": "set in workers: marks all processes that they start, to end them, too",
-}
-"""Variables and meanings, for ``unidev info`` and the docs; each is read once, when needed.
-
-Launchers' own are in their specs."""
 
 _FOREIGN = "unidev"
 """The PyPI distribution of this name is an unrelated project; ours is ``unidev-core``."""
@@ -77,7 +46,7 @@ def gather(timeout_s: float, stop: Interruption) -> Answer:
 
 def variables(plugins: list[Answer]) -> dict[str, str]:
     """All variables and their meanings, those of launchers too."""
-    return VARIABLES | {name: text for each in plugins for name, text in each["variables"].items()}
+    return SETTINGS | {name: text for each in plugins for name, text in each["variables"].items()}
 
 
 def environment() -> dict[str, str]:

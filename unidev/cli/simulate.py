@@ -18,13 +18,20 @@ from unidev.backends.import_hook import check_possible, deactivate
 from unidev.cli.options import Integer
 from unidev.cli.python_commands import unreached
 from unidev.errors import SimulationError
+from unidev.system.settings import (
+    MOST_SIMULATED,
+    SIMULATE,
+    SIMULATE_AS,
+    SIMULATE_LIKE,
+    SIMULATE_MEMORY,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-_OPTIONS = {
-    simulation.NAME: "--as", simulation.MEMORY: "--memory", simulation.MODEL: "--like",
-    simulation.VARIABLE: "--gpus",
+_OPTIONS: dict[str, str] = {
+    SIMULATE_AS: "--as", SIMULATE_MEMORY: "--memory", SIMULATE_LIKE: "--like",
+    SIMULATE: "--gpus",
 }  # fmt: skip
 STARTUP = Path(__file__).parent / "startup"
 """The folder that holds our ``sitecustomize.py``, and nothing else."""
@@ -58,8 +65,8 @@ Examples:
     context_settings={"allow_interspersed_args": False},
 )  # fmt: skip
 @click.option(
-    "--gpus", required=True, type=Integer(1, simulation.MOST), metavar="N",
-    help=f"How many, 1 to {simulation.MOST}.",
+    "--gpus", required=True, type=Integer(1, MOST_SIMULATED), metavar="N",
+    help=f"How many, 1 to {MOST_SIMULATED}.",
 )  # fmt: skip
 @click.option("--as", "name", metavar="NAME", help="The framework's name for GPUs, such as cuda.")
 @click.option("--memory", metavar="SIZE", help="The memory of each, such as 24GiB.")

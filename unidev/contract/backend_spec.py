@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unidev.contract.optional import unsupported
+from unidev.system.settings import SIMULATE_AS, SIMULATE_LIKE, SIMULATE_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -61,9 +62,9 @@ class Simulator(ABC):
         chosen.
         """
         for value, variable, why in (
-            (gpus.name, "UNIDEV_SIMULATE_AS", "have a name of their own"),
-            (gpus.memory_bytes, "UNIDEV_SIMULATE_MEMORY", "share the host's memory, unlimited"),
-            (gpus.like, "UNIDEV_SIMULATE_LIKE", "do not imitate a model"),
+            (gpus.name, SIMULATE_AS, "have a name of their own"),
+            (gpus.memory_bytes, SIMULATE_MEMORY, "share the host's memory, unlimited"),
+            (gpus.like, SIMULATE_LIKE, "do not imitate a model"),
         ):
             if value is not None:
                 return f"its simulated GPUs {why}: unset {variable}"

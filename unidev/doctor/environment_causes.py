@@ -8,6 +8,7 @@ from unidev.backends.discovery import EMBEDDED
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import set_variable
+from unidev.system.settings import BACKEND
 from unidev.system.visible import (
     EMPTY,
     LINKS,
@@ -39,13 +40,13 @@ def chosen_backend(case: Case) -> Iterator[Finding]:
         title = "UNIDEV_BACKEND names NumPy, which uses no GPU."
     others = [
         Remedy(f"Or name one that is there: {', '.join(there)}.",
-               set_variable(case.machine, "UNIDEV_BACKEND", there[0]))
+               set_variable(case.machine, BACKEND, there[0]))
     ] if there else []  # fmt: skip
     yield Finding(
         "backend",
         title,
         (f"UNIDEV_BACKEND={name}",),
-        (Remedy("Unset it.", set_variable(case.machine, "UNIDEV_BACKEND", None)), *others),
+        (Remedy("Unset it.", set_variable(case.machine, BACKEND, None)), *others),
         is_blocking=True,
     )
 

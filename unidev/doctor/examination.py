@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from unidev.backends.discovery import EMBEDDED, plugin_points
 from unidev.backends.known_frameworks import KnownFramework, with_described
 from unidev.backends.queries import ask_plugins
-from unidev.backends.simulation import DETAILS, VARIABLE
 from unidev.contract.installation import Build, Conflict, Wheel
 from unidev.doctor.facts import Case, Framework
 from unidev.system.driver_process import driver_process
 from unidev.system.late_changes import changes
 from unidev.system.machine import read_machine
 from unidev.system.processes import this_process
+from unidev.system.settings import BACKEND, DETAILS, SIMULATE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
 
-_REAL = {VARIABLE: "0", **dict.fromkeys(DETAILS, "")}
+_REAL: dict[str, str] = {SIMULATE: "0", **dict.fromkeys(DETAILS, "")}
 """Queries the machine's own devices; simulated ones follow from the variables themselves."""
 _LEFT_OUT = ("no framework", "disabled")
 
@@ -41,7 +41,7 @@ def examine(
     Raises:
         UnknownBackendError: there is no ``backend``, or its framework is not installed.
     """
-    chosen = environment.get("UNIDEV_BACKEND", "").strip()
+    chosen = BACKEND.value(environment)
     # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
     with driver_process() as driver:
         frameworks, known = ask_frameworks(backend, timeout_s, stop)

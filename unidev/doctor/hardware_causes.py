@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.backends.simulation import DETAILS, VARIABLE, gpus_in
+from unidev.backends.simulation import gpus_in
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 from unidev.errors import SimulationError
+from unidev.system.settings import DETAILS, SIMULATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,9 +23,9 @@ def no_gpu(case: Case) -> Iterator[Finding]:
     if not lacks_hardware(machine) or case.is_seen_by_frameworks_alone:
         return
     simulate = []
-    if machine.environment.get(VARIABLE, "").strip() in ("", "0"):
+    if machine.environment.get(SIMULATE, "").strip() in ("", "0"):
         text = "To write and test GPU code here, simulate GPUs."
-        simulate.append(Remedy(text, set_variable(machine, VARIABLE, "2")))
+        simulate.append(Remedy(text, set_variable(machine, SIMULATE, "2")))
     if machine.pci_count is None:
         yield Finding(
             "no-gpu",
@@ -68,9 +69,9 @@ def has_gpu(machine: Machine, accelerator: str) -> bool:
 
 def simulated(case: Case) -> Iterator[Finding]:
     """``UNIDEV_SIMULATE`` is set: the GPUs that programs see are not real, or there are none."""
-    given = {
+    given: dict[str, str] = {
         variable: text
-        for variable in (VARIABLE, *DETAILS)
+        for variable in (SIMULATE, *DETAILS)
         if (text := case.machine.environment.get(variable, "").strip())
     }
     remedies = (
@@ -81,7 +82,7 @@ def simulated(case: Case) -> Iterator[Finding]:
     try:
         gpus = gpus_in(given)
     except SimulationError as error:
-        title = f"{VARIABLE} is not a number of GPUs: no backend can be used."
+        title = f"{SIMULATE} is not a number of GPUs: no backend can be used."
         if given.keys() & set(DETAILS):
             title = "The simulated GPUs cannot be as requested: no backend can be used."
         yield Finding("simulated", title, (str(error),), remedies, is_blocking=True)
@@ -94,7 +95,7 @@ def simulated(case: Case) -> Iterator[Finding]:
     settings = " ".join(f"{variable}={text}" for variable, text in given.items())
     yield Finding(
         "simulated",
-        f"{VARIABLE} is set: unidev's {which} simulated{named}.",
+        f"{SIMULATE} is set: unidev's {which} simulated{named}.",
         (
             f"{settings}: they use host memory and compute on the CPU",
             *(f"the real {gpu.name} is not used while it is set" for gpu in real),

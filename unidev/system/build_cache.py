@@ -17,6 +17,7 @@ import platformdirs
 
 from unidev.errors import SimulationError
 from unidev.system.progress import progress
+from unidev.system.settings import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -64,7 +65,7 @@ def build_once(
 
 def cache_folder() -> Path:
     """Where built files are kept: ``UNIDEV_CACHE``, else the platform's cache folder."""
-    named = os.environ.get("UNIDEV_CACHE")
+    named = os.environ.get(CACHE)
     return Path(named or platformdirs.user_cache_dir("unidev")).expanduser().absolute()
 
 

@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from unidev.system.settings import CACHE
 from unidev.system.wording import one_line
 
 if TYPE_CHECKING:
@@ -89,8 +90,8 @@ class ChildProcess:
             options["start_new_session"] = True
         variables = dict(environment)
         variables["PYTHONPATH"] = import_path(variables.get("PYTHONPATH", ""))
-        if variables.get("UNIDEV_CACHE"):  # which may be relative to this process's folder
-            variables["UNIDEV_CACHE"] = str(Path(variables["UNIDEV_CACHE"]).expanduser().absolute())
+        if variables.get(CACHE):  # which may be relative to this process's folder
+            variables[CACHE] = str(Path(variables[CACHE]).expanduser().absolute())
         self._out, self._err = ((logs or folder) / name for name in ("out.txt", "err.txt"))
         self.began = time.monotonic()
         with self._out.open("wb") as stdout, self._err.open("wb") as stderr:

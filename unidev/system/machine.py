@@ -19,6 +19,7 @@ from unidev.system.nvml import (
     named_gpus,
 )
 from unidev.system.processes import describe_process
+from unidev.system.settings import DETAILS, SIMULATE
 from unidev.system.visible import visible_count
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
     "HSA_OVERRIDE_GFX_VERSION", "ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK",
-    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", "UNIDEV_SIMULATE",
-    "UNIDEV_SIMULATE_AS", "UNIDEV_SIMULATE_MEMORY", "UNIDEV_SIMULATE_LIKE",
+    "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES", SIMULATE, *DETAILS,
 )  # fmt: skip
 """The environment variables that affect which GPUs are visible."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.backends.simulation import MOST, VARIABLE
+from unidev.system.settings import MOST_SIMULATED, SIMULATE
 from unidev.system.wording import kind_of, shown
 
 TYPE_CHECKING = False
@@ -26,8 +26,8 @@ def not_available(device: Device, there: Sequence[Device], backend: Backend) -> 
     from unidev.contract.optional import Unsupported  # not above: it needs typing
 
     message += f" try_gpu({device.index}) falls back to the CPU"
-    if device.index < MOST and not isinstance(backend.spec.simulator, Unsupported):
-        message += f"; {VARIABLE}={device.index + 1}, set before Python starts, simulates GPUs"
+    if device.index < MOST_SIMULATED and not isinstance(backend.spec.simulator, Unsupported):
+        message += f"; {SIMULATE}={device.index + 1}, set before Python starts, simulates GPUs"
     message += "."
     if not backend.device_count("gpu"):
         from unidev.doctor.brief import why_no_gpu

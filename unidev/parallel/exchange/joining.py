@@ -16,10 +16,10 @@ from unidev.errors import UnsupportedOperation
 from unidev.parallel.exchange.membership import Membership
 from unidev.parallel.exchange.places import advice, given_place
 from unidev.parallel.messages.comparing import difference
-from unidev.system.arguments import seconds_in
 from unidev.system.host.board import Mark
 from unidev.system.printing import say
 from unidev.system.progress import progress
+from unidev.system.settings import TORCHRUN_TIMEOUT
 from unidev.system.wording import count_text
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
     from unidev.parallel.exchange.places import Place
-
-TIMEOUT = "UNIDEV_TORCHRUN_TIMEOUT"
-_TIMEOUT_S = 600.0
 
 
 def outside_a_run() -> Membership:
@@ -64,7 +61,7 @@ def _joined(place: Place) -> Membership:
         )
     gpus = int(backend.device_count("gpu") >= place.local_size)
     device = backend.device("gpu", place.local_rank) if gpus else backend.cpu
-    timeout_s = seconds_in(TIMEOUT, _TIMEOUT_S)
+    timeout_s = TORCHRUN_TIMEOUT.value()
     rendezvous = Rendezvous(
         (place.host,) * place.size, (place.port,) * place.size, (), None, timeout_s
     )

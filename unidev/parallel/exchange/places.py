@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from unidev.errors import InvalidDataError
 from unidev.system.host.ports import LOOPBACK, port_for
-from unidev.system.wording import shown
+from unidev.system.settings import LAUNCHER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LAUNCHER = "UNIDEV_LAUNCHER"
-"""``mpi`` or ``slurm``: join what mpirun or srun has started; ``none``: that is not wanted."""
 _TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 _MPI = (
     (
@@ -60,9 +58,7 @@ def given_place() -> Place | None:
     Raises:
         InvalidDataError: a variable is missing, or has a value that the program would not give it.
     """
-    chosen = os.environ.get(LAUNCHER, "").strip()
-    if chosen not in ("", "none", "mpi", "slurm"):
-        raise InvalidDataError(f"{LAUNCHER} must be mpi, slurm or none, not {shown(chosen)}.")
+    chosen = LAUNCHER.value()
     if chosen == "mpi":
         place = _of_mpirun()
     elif chosen == "slurm":

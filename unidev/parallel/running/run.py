@@ -32,6 +32,7 @@ from unidev.system.arguments import checked_path, non_negative_integer, real_num
 from unidev.system.host.events import Job
 from unidev.system.host.host import FILES
 from unidev.system.printing import say
+from unidev.system.settings import BACKEND
 from unidev.system.wording import shown
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ def _start(
             "joins_first": setting is not None and setting.joins_first,
         }  # fmt: skip
         message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
-        environment = {**ours, "UNIDEV_BACKEND": backend, **arrangement.environment[rank]}
+        environment = {**ours, BACKEND: backend, **arrangement.environment[rank]}
         jobs.append(Job(rank, environment, _PROGRAM, message))
     launcher.start(jobs, arrangement.helpers)
 

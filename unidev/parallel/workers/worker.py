@@ -24,6 +24,7 @@ from unidev.system.host.board import Board
 from unidev.system.host.frames import FAILED, RESULT
 from unidev.system.host.guarding import end_with_parent
 from unidev.system.host.shared_memory import SharedMemory
+from unidev.system.settings import DETAILS, SIMULATE, SIMULATE_AS, SIMULATE_FIRST
 from unidev.system.visible import restriction
 from unidev.system.wording import count_text, shown
 from unidev.tensors import device_messages
@@ -87,7 +88,7 @@ def _see_own_gpus(own: Membership, place: int) -> None:
     variables = restriction(os.environ, first, own.gpus)
     numbers = variables["HIP_VISIBLE_DEVICES"]  # or CUDA's, if that was set
     # GPUs that are simulated by the framework's own name are hidden as real ones are.
-    if simulation.simulated_count() and not os.environ.get(simulation.NAME):
+    if simulation.simulated_count() and not os.environ.get(SIMULATE_AS):
         variables = _of_simulated(own)
         numbers = ",".join(str(first + index) for index in range(own.gpus))
     os.environ.update(variables)
@@ -103,10 +104,10 @@ def _of_simulated(own: Membership) -> dict[str, str]:
     if own.gpus:
         # By the rank: a launcher may start each worker of a host as if it were the only one.
         first = own.rank * own.gpus
-        return {simulation.VARIABLE: str(own.gpus), simulation.FIRST: str(first)}
-    for name in simulation.DETAILS:
+        return {SIMULATE: str(own.gpus), SIMULATE_FIRST: str(first)}
+    for name in DETAILS:
         os.environ.pop(name, None)
-    return {simulation.VARIABLE: "0"}
+    return {SIMULATE: "0"}
 
 
 def _join() -> None:

@@ -13,14 +13,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from unidev.system.processes import own_processes
+from unidev.system.settings import RUN_MARKS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psutil
-
-MARKS = "UNIDEV_RUN_MARKS"
-"""The variable with the marks of the runs that a process belongs to: a run may be in a worker."""
 
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 1.0
@@ -34,9 +32,9 @@ def new_mark() -> str:
 
 
 def with_mark(mark: str) -> dict[str, str]:
-    """The variable for what belongs to the run of that mark."""
-    outer = os.environ.get(MARKS)
-    return {MARKS: mark if outer is None else f"{outer}:{mark}"}
+    """The variable for what belongs to the run of that mark, and to those that it runs in."""
+    outer = os.environ.get(RUN_MARKS)
+    return {RUN_MARKS: mark if outer is None else f"{outer}:{mark}"}
 
 
 def end_marked(mark: str) -> None:
@@ -101,7 +99,7 @@ def _marked(mark: str) -> Iterator[psutil.Process]:
 
     for process in own_processes():
         with suppress(psutil.Error, OSError):  # it has ended, or is hidden
-            if mark in process.environ().get(MARKS, "").split(":"):
+            if mark in process.environ().get(RUN_MARKS, "").split(":"):
                 yield process
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from unidev.backends import simulation
 from unidev.cli.options import Integer, need, need_writable, timeout
 from unidev.cli.output import console, say
+from unidev.system.settings import MOST_SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +73,7 @@ Examples:
     "--profile", metavar="NAME", default="tensor", show_default=True, help="The set of checks."
 )
 @click.option(
-    "--simulate", type=Integer(0, simulation.MOST), metavar="N",
+    "--simulate", type=Integer(0, MOST_SIMULATED), metavar="N",
     help="Host and N simulated GPUs, instead of host, 1 and 4; 0: the host's own devices only.",
 )  # fmt: skip
 @click.option(

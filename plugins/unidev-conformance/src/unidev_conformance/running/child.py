@@ -12,9 +12,9 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from unidev.backends.simulation import DETAILS, NAME, VARIABLE
 from unidev.system import child_processes
 from unidev.system.progress import LINE_S
+from unidev.system.settings import DETAILS, SIMULATE, SIMULATE_AS
 from unidev_conformance.events import EventReader, Finish, Session
 
 if TYPE_CHECKING:
@@ -206,10 +206,10 @@ def environment(
     kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # no plugin reorders, retries or spreads checks
     kept["PYTHONFAULTHANDLER"] = "1"
     kept["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "notes")
-    kept[VARIABLE] = str(simulated)
+    kept[SIMULATE] = str(simulated)
     if not simulated:
         for name in DETAILS:  # what they say of simulated GPUs would be an error
             kept.pop(name, None)
     elif simulate_as is not None:
-        kept[NAME] = simulate_as
+        kept[SIMULATE_AS] = simulate_as
     return kept

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.backends.simulation import MOST
 from unidev.contract.backend import Unsupported
+from unidev.system.settings import MOST_SIMULATED
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.kit.inputs.containers import Slotted
 from unidev_conformance.running.catalog import check
@@ -285,7 +285,9 @@ def test_message_names_device_backend_remedy(bench: Workbench) -> None:
     name, x = bench.backend.name, bench.matrix(bench.cpu)
     listed = [str(device) for device in bench.devices]
     for index in (unidev.num_gpus(), _FAR):
-        simulates = index < MOST and not isinstance(bench.backend.spec.simulator, Unsupported)
+        simulates = index < MOST_SIMULATED and not isinstance(
+            bench.backend.spec.simulator, Unsupported
+        )
         _check_says(
             bench.expect(unidev.DeviceNotFoundError, unidev.gpu, index),
             f"gpu:{index}", name, *listed, "try_gpu", *(["UNIDEV_SIMULATE"] if simulates else []),
