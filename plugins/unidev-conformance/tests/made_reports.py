@@ -6,7 +6,7 @@ import dataclasses
 
 from unidev.backends.description import Capability, DeviceEntry
 from unidev_conformance.events import CheckEntry
-from unidev_conformance.reports.report import Configuration, Header, Report, Result
+from unidev_conformance.judging.report import Configuration, Header, Report, Result
 
 NASTY = "<script>alert('1')</script> | `x` *y* ~~~~ \x00 \ud800 & [z](javascript:alert)"
 

@@ -8,8 +8,9 @@ import json
 import pytest
 from made_reports import NASTY, report
 
+from unidev_conformance.judging.report import RESULTS, Report
 from unidev_conformance.judging.verdict import judge
-from unidev_conformance.reports.report import RESULTS, Report, to_json
+from unidev_conformance.reports.as_json import to_json
 
 
 def verdict(kinds: str, **header) -> str:

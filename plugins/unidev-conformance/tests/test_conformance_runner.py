@@ -24,7 +24,7 @@ from unidev_conformance.running.runner import BackendMissingError, Plan, UsageEr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev_conformance.reports.report import Report
+    from unidev_conformance.judging.report import Report
     from unidev_conformance.running.configuration_run import Progress
 
     RunFake = Callable[..., Report]

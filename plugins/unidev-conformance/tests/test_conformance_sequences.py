@@ -14,7 +14,7 @@ from mutants import MUTANTS
 
 from unidev.backends.loading import load_backend
 from unidev_conformance.checks.tensor.test_sequences import test_of_tensors as of_tensors
-from unidev_conformance.kit.machines.machine import Machine, run_machine
+from unidev_conformance.kit.machines.running import run_machine
 from unidev_conformance.kit.machines.tensors import TensorMachine
 from unidev_conformance.kit.machines.training import TrainingMachine
 from unidev_conformance.kit.workbench import Workbench
@@ -22,6 +22,8 @@ from unidev_conformance.kit.workbench import Workbench
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from unidev_conformance.kit.machines.machine import Machine
 
 OF_TENSORS: Mapping[str, str] = {
     "make_an_array": "an_array_seen_before_is_not_uploaded",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from unidev_conformance.events import End, EventReader, Finish, Problem, Refused
+from unidev_conformance.judging.check import Check
 from unidev_conformance.judging.expectations import Expectation
 from unidev_conformance.judging.outcomes import (
     InconclusiveError,
@@ -19,7 +20,7 @@ from unidev_conformance.judging.outcomes import (
     NotSupportedError,
     outcome_of,
 )
-from unidev_conformance.running.catalog import Check, all_checks
+from unidev_conformance.running.catalog import all_checks
 
 if TYPE_CHECKING:
     from pathlib import Path

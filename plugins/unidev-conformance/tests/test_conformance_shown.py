@@ -10,9 +10,9 @@ import pytest
 from made_reports import NASTY, report
 from rich.console import Console
 
+from unidev_conformance.judging.report import RESULTS
 from unidev_conformance.reports.junit import to_junit
 from unidev_conformance.reports.markdown import to_markdown
-from unidev_conformance.reports.report import RESULTS
 from unidev_conformance.reports.terminal import print_report
 
 

@@ -1,7 +1,7 @@
 """The conformance suite: checks whether a backend keeps unidev's promises, above all for copies.
 
 Run it with ``unidev conform NAME`` or, as a plain pytest run in the current environment, with
-``pytest --pyargs unidev_conformance --unidev-backend NAME``. It needs the extra ``conformance``.
+``pytest --pyargs unidev_conformance --unidev-backend NAME``.
 """
 
 SUITE_VERSION = "1"

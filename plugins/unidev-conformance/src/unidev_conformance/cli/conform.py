@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from unidev.cli.options import Integer, need, need_writable, timeout
+from unidev.cli.options import Integer, need_writable, timeout
 from unidev.cli.output import console, say
 from unidev.system.settings import MOST_SIMULATED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev_conformance.reports.report import Report
+    from unidev_conformance.judging.report import Report
     from unidev_conformance.running.configuration_run import Progress
 
 INCOMPLETE = 3
@@ -117,7 +117,6 @@ def command(  # noqa: PLR0913  one for each option
     verbose: bool,
 ) -> int:
     """Judge a backend or a launcher, or list the checks."""
-    need("conformance", "the conformance suite cannot run")
     if launcher is not None:
         from unidev_conformance.cli.conform_launcher import judge_launcher
 
@@ -185,9 +184,9 @@ def _step(progress: Progress) -> str:
 
 
 def _renderer(kind: str) -> Callable[[Report], str]:
+    from unidev_conformance.reports.as_json import to_json
     from unidev_conformance.reports.junit import to_junit
     from unidev_conformance.reports.markdown import to_markdown
-    from unidev_conformance.reports.report import to_json
 
     return {"json": to_json, "markdown": to_markdown, "junit": to_junit}[kind]
 

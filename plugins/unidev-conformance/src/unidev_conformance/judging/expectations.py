@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from unidev.contract.backend import Backend
-    from unidev_conformance.running.catalog import Check
+    from unidev_conformance.judging.check import Check
 
 FILE = "expectations.toml"
 _FIELDS = {"check": str, "condition": str, "reason": str, "link": str, "expires": datetime.date}

@@ -15,8 +15,8 @@ from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
+    from unidev_conformance.judging.check import Check
     from unidev_conformance.judging.expectations import Expectation
-    from unidev_conformance.running.catalog import Check
 
 _MOST_CHARACTERS = 5_000
 """A program of a few lines, with what it defines, fits."""

@@ -11,7 +11,7 @@ from unidev_conformance import HARDWARE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev_conformance.reports.report import Report, Result
+    from unidev_conformance.judging.report import Report, Result
 
 CONFORMS = "conforms"
 DOES_NOT_CONFORM = "does-not-conform"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.backend import Backend
-    from unidev_conformance.running.catalog import Check
+    from unidev_conformance.judging.check import Check
 
 
 class Refusal(Exception):  # noqa: N818  it is what the event is called

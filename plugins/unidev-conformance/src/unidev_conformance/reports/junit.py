@@ -9,7 +9,7 @@ from unidev_conformance.judging.verdict import judge
 from unidev_conformance.reports.render import VERDICTS, counts_against
 
 if TYPE_CHECKING:
-    from unidev_conformance.reports.report import Configuration, Report, Result
+    from unidev_conformance.judging.report import Configuration, Report, Result
 
 
 def to_junit(report: Report) -> str:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from unidev.system.tables import cell
 from unidev.system.wording import plain
+from unidev_conformance.judging.report import counts
 from unidev_conformance.judging.verdict import judge
 from unidev_conformance.reports import render
-from unidev_conformance.reports.report import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev_conformance.reports.report import Report, Result
+    from unidev_conformance.judging.report import Report, Result
 
 
 def to_markdown(report: Report) -> str:

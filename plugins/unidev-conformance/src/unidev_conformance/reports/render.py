@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.system.wording import count_text
+from unidev_conformance.judging.report import counts
 from unidev_conformance.judging.verdict import (
     CONFORMS,
     DOES_NOT_CONFORM,
@@ -12,12 +13,11 @@ from unidev_conformance.judging.verdict import (
     SELECTION_PASSES,
     is_wrong,
 )
-from unidev_conformance.reports.report import counts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev_conformance.reports.report import Configuration, Report, Result
+    from unidev_conformance.judging.report import Configuration, Report, Result
 
 
 class Look(NamedTuple):

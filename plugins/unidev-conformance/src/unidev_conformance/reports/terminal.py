@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from unidev.system.wording import count_text
+from unidev_conformance.judging.report import counts
 from unidev_conformance.judging.verdict import judge
 from unidev_conformance.reports import render
-from unidev_conformance.reports.report import counts
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from unidev_conformance.reports.report import Report, Result
+    from unidev_conformance.judging.report import Report, Result
 
 _MOST_NAMED = 3
 

@@ -6,15 +6,15 @@ import functools
 import importlib
 import inspect
 import pkgutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from unidev_conformance import HARDWARE
+from unidev_conformance.judging.check import Check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev_conformance.events import CheckEntry
     from unidev_conformance.kit.workbench import Workbench
 
 PROFILES = ("tensor", "train", "multi", "interop", HARDWARE)
@@ -32,39 +32,6 @@ GROUPS = (
 
 _CHECKS = "unidev_conformance.checks"
 _ATTRIBUTE = "_unidev_check"
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check of the suite."""
-
-    id: str
-    """``group.name``."""
-    summary: str
-    """The promise that it proves, in one sentence."""
-    profile: str
-    required: bool
-    needs: tuple[str, ...]
-    """Abilities without which even a required check may be ``unsupported``."""
-    also_in: tuple[str, ...] = ()
-    """Other profiles that it belongs to."""
-
-    @property
-    def group(self) -> str:
-        """The part of the id before the dot."""
-        return self.id.partition(".")[0]
-
-    def entry(self) -> CheckEntry:
-        """The check as it appears in the events and the report."""
-        from unidev_conformance.events import CheckEntry
-
-        return CheckEntry(
-            check=self.id,
-            profile=self.profile,
-            required=self.required,
-            needs=self.needs,
-            summary=self.summary,
-        )
 
 
 def check(

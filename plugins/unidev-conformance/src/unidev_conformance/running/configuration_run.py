@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unidev_conformance.events import End, Finish, Problem, Refused, Session, Start
+from unidev_conformance.judging.report import Configuration
 from unidev_conformance.judging.verdict import WRONG
-from unidev_conformance.reports.report import Configuration
 from unidev_conformance.running.child import Child, Ending, Order
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from unidev.backends.loading import refusal_of
 from unidev.contract.backend import Unsupported
 from unidev.contract.backend_spec import SimulatedGpus
 from unidev_conformance import HARDWARE
-from unidev_conformance.reports.report import Header, Report, Result
+from unidev_conformance.judging.report import Header, Report, Result
 from unidev_conformance.running.catalog import PROFILES
 from unidev_conformance.running.configuration_run import (
     FAIL_FAST,

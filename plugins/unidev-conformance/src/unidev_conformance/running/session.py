@@ -38,7 +38,6 @@ from unidev_conformance.kit.workbench import Workbench, need_probe
 from unidev_conformance.running.catalog import (
     GROUPS,
     PROFILES,
-    Check,
     all_checks,
     check_of,
     every_check,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unidev.contract.backend import Backend
+    from unidev_conformance.judging.check import Check
     from unidev_conformance.judging.expectations import Expectation
 
 _NOTES = "HYPOTHESIS_STORAGE_DIRECTORY"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev_conformance.kit.machines.machine import run_machine
+from unidev_conformance.kit.machines.running import run_machine
 from unidev_conformance.kit.machines.tensors import TensorMachine
 from unidev_conformance.running.catalog import check
 

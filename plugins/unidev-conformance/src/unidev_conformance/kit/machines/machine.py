@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import random
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
-from unidev_conformance.kit.machines.program import Program, ProgramError
-from unidev_conformance.kit.machines.shrinking import Step, shortest_failure
+from unidev_conformance.kit.machines.program import Program, Step
 
 if TYPE_CHECKING:
+    import random
     from collections.abc import Callable, Sequence
 
     from unidev_conformance.kit.workbench import Workbench
@@ -280,37 +278,3 @@ class Machine:
 def size_of(shape: tuple[int, ...]) -> int:
     """The number of elements."""
     return int(np.prod(shape, dtype=int))
-
-
-def run_machine(
-    machine: type[Machine], bench: Workbench, *, programs: int, lines: int
-) -> list[Program]:
-    """Draw and run that many programs, the same each time.
-
-    Returns:
-        The programs.
-
-    Raises:
-        AssertionError: one fails; the message is the shortest program found that does.
-    """
-    ran: list[Program] = []
-    try:
-        for number in range(programs):
-            failure = None
-            made = machine(bench, random.Random(number))  # noqa: S311  no secret
-            try:
-                made.draw(lines)
-                made.finish()
-            except ProgramError as error:
-                failure = error
-            finally:
-                ran.append(made.program)
-                made.close()  # its scopes too, before shorter ones run
-            if failure is not None:
-                shortest = shortest_failure(partial(machine, bench), made.steps, failure)
-                raise AssertionError(str(shortest)) from shortest
-    finally:
-        calls = sum((each.calls for each in ran), Counter())
-        bench.evidence.add("programs", len({str(each) for each in ran}))
-        bench.evidence.add("calls", {name: calls[name] for name in machine.reaches})
-    return ran

@@ -39,6 +39,14 @@ _FUNCTION = re.compile(r"unidev\.(?:nn\.)?(?:functional\.)?(\w+)")
 _WORD = re.compile(r"\w+")
 
 
+class Step(NamedTuple):
+    """A call of a rule."""
+
+    rule: str
+    positions: list[int]
+    """The positions of its picks, each among its choices."""
+
+
 class ProgramError(AssertionError):
     """A line of a program failed."""
 

@@ -1,17 +1,24 @@
-"""A program that fails is made shorter: steps are left out, and what they pick is made simpler."""
+"""Runs a machine's programs, and shortens one that fails.
+
+Steps are left out, and their picks become simpler.
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
 
-from unidev_conformance.kit.machines.program import ProgramError
+from unidev_conformance.kit.machines.program import ProgramError, Step
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unidev_conformance.kit.machines.machine import Machine
+    from unidev_conformance.kit.machines.program import Program
+    from unidev_conformance.kit.workbench import Workbench
 
     Make = Callable[[random.Random], Machine]
 
@@ -19,12 +26,38 @@ SHRINKING_S = 5.0
 """Processor time in which a program that fails is made shorter. Most are short within two."""
 
 
-class Step(NamedTuple):
-    """A call of a rule."""
+def run_machine(
+    machine: type[Machine], bench: Workbench, *, programs: int, lines: int
+) -> list[Program]:
+    """Draw and run that many programs, the same each time.
 
-    rule: str
-    positions: list[int]
-    """The positions of its picks, each among its choices."""
+    Returns:
+        The programs.
+
+    Raises:
+        AssertionError: one fails; the message is the shortest program found that does.
+    """
+    ran: list[Program] = []
+    try:
+        for number in range(programs):
+            failure = None
+            made = machine(bench, random.Random(number))  # noqa: S311  no secret
+            try:
+                made.draw(lines)
+                made.finish()
+            except ProgramError as error:
+                failure = error
+            finally:
+                ran.append(made.program)
+                made.close()  # its scopes too, before shorter ones run
+            if failure is not None:
+                shortest = shortest_failure(partial(machine, bench), made.steps, failure)
+                raise AssertionError(str(shortest)) from shortest
+    finally:
+        calls = sum((each.calls for each in ran), Counter())
+        bench.evidence.add("programs", len({str(each) for each in ran}))
+        bench.evidence.add("calls", {name: calls[name] for name in machine.reaches})
+    return ran
 
 
 def shortest_failure(make: Make, steps: list[Step], failure: ProgramError) -> ProgramError:

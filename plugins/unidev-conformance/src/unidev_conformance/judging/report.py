@@ -1,25 +1,20 @@
-"""The report: what was run, on what, the results, and a footer with the verdict.
+"""The report: what was run, on what, and the results.
 
-Everything else (terminal, Markdown, JUnit) is made from this, never from the run.
+Everything that is shown (terminal, JSON, Markdown, JUnit) is made from this, never from the run.
 """
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unidev_conformance.events import CHILD_RESULTS, CheckEntry, plain
-from unidev_conformance.judging.verdict import judge
+from unidev_conformance.events import CHILD_RESULTS, CheckEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from unidev.backends.description import Capability, DeviceEntry
-
-FORMAT = "unidev-conformance-report"
-FORMAT_VERSION = 1
 
 RESULTS = (*CHILD_RESULTS, "crash", "timeout", "not-run")
 """Every possible result: a child's own, and the parent's for a child that stopped reporting."""
@@ -111,29 +106,3 @@ def counts(results: Iterable[Result]) -> dict[str, int]:
     """The number of results of each kind; kinds that did not occur are left out."""
     found = Counter(each.result for each in results)
     return {kind: found[kind] for kind in RESULTS if found[kind]}
-
-
-def to_json(report: Report) -> str:
-    """The report as text, one value per line."""
-    document = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        **plain(report),
-        "footer": _footer(report),
-    }
-    return json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def _footer(report: Report) -> dict[str, Any]:
-    verdict = judge(report)
-    by_configuration = {
-        each.name: counts(r for r in report.results if r.configuration == each.name)
-        for each in report.header.configurations
-    }
-    return {
-        "counts": counts(report.results),
-        "counts_by_configuration": by_configuration,
-        "verdict": verdict.name,
-        "reasons": list(verdict.reasons),
-        "limits": list(verdict.limits),
-    }
