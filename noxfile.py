@@ -121,7 +121,7 @@ def framework(session: nox.Session, name: str) -> None:
     """One plugin alone with its framework: the suite's profile ``tensor``, examples, or all."""
     # Without what the examples need: Keras and MXNet import scikit-learn and SciPy where they are,
     # and that is a third of the time of each of the many processes that import them.
-    install(session, name, extras="conformance")
+    install(session, name, extras="cli")
     load_once(session, name)
     if not IS_FULL:
         conform = ("python", "-m", "unidev", "conform", name, "--simulate", "3", "--no-host")
@@ -181,18 +181,19 @@ def mxnet(session: nox.Session) -> None:
 @nox.session(default=False, tags=FULL)
 def lint(session: nox.Session) -> None:
     """Style, and the core's types."""
-    install(session, extras="bench,conformance")
+    install(session, extras="bench")
     session.install(RUFF, "nox")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    check_types(session, "unidev", "unidev_pytest", "noxfile.py", "hatch_build.py", "tools")
+    suite = "plugins/unidev-conformance/src"
+    check_types(session, "unidev", "unidev_pytest", suite, "noxfile.py", "hatch_build.py", "tools")
 
 
 @nox.session(default=False, tags=FULL)
 def docs(session: nox.Session) -> None:
     """The documentation site: each warning is an error, and so is a link that leads nowhere."""
     # As in `core`; without the plugins, since the pages say what all of them can do.
-    install(session, extras="bench,conformance,docs")
+    install(session, extras="bench,docs")
     session.install("mini-racer>=0.14")  # V8, which runs the site's search
     made = Path("docs", "_build")
     site = made / "html"
@@ -207,7 +208,7 @@ def docs(session: nox.Session) -> None:
 @nox.session(default=False, tags=FULL)
 def ray(session: nox.Session) -> None:
     """The launcher on Ray, and clusters of two nodes on this machine; NumPy alone."""
-    install(session, "ray", extras="conformance")
+    install(session, "ray", extras="cli")
     check_types(session, "plugins/unidev-ray/src")
     # One after the other: each starts a Ray of its own.
     required = {**IN_TESTS, "RAY_REQUIRED": "1"}  # a missing Ray is an error, no skip
@@ -250,7 +251,7 @@ def together(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def together_jax(session: nox.Session) -> None:
     """JAX beside PyTorch and PaddlePaddle, in one process."""
-    install(session, *BESIDE_JAX, extras="conformance")
+    install(session, *BESIDE_JAX, extras="cli")
     session.run(*PYTEST, "-m", "", "plugins/together_jax", *session.posargs, env=IN_TESTS)
 
 
@@ -262,7 +263,7 @@ def newest_framework(session: nox.Session) -> None:
         session.error(f"name one framework: {', '.join(FRAMEWORKS)}")
     # The bare names, whatever the plugin declares: an untested version is a warning.
     newer = {each: [part.partition("==")[0] for part in FRAMEWORKS[each]] for each in FRAMEWORKS}
-    install(session, name, extras="conformance", versions=newer)
+    install(session, name, extras="cli", versions=newer)
     ignored = "ignore::unidev.errors.UntestedVersionWarning"
     session.run(*PYTEST, "-m", "", f"plugins/unidev-{name}", "-W", ignored, env=IN_TESTS)
 
@@ -285,7 +286,7 @@ def stand_in(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def libraries(session: nox.Session) -> None:
     """Objects of other libraries in batches of PyTorch tensors, and PyTorch in workers of Ray."""
-    install(session, "torch", "ray", extras="conformance")
+    install(session, "torch", "ray", extras="cli")
     session.install(*LIBRARIES)
     required = {**IN_TESTS, "LIBRARIES_REQUIRED": "1"}  # what is missing is an error, no skip
     session.run(*PYTEST, "tests/libraries", *session.posargs, env=required)
@@ -316,7 +317,7 @@ def mutation(session: nox.Session) -> None:
     name, *options = session.posargs or [""]
     if name not in ("numpy", *FRAMEWORKS):
         session.error(f"name one backend: numpy, {', '.join(FRAMEWORKS)}")
-    install(session, *[name] * (name != "numpy"), extras="conformance")
+    install(session, *[name] * (name != "numpy"), extras="cli")
     session.install("--no-compile", COSMIC_RAY)
     session.run("python", "tools/mutation_score.py", name, *options, env=IN_TESTS)
 
@@ -327,7 +328,7 @@ def attacks(session: nox.Session) -> None:
     chosen = session.posargs or ["numpy", *FRAMEWORKS]
     if unknown := [name for name in chosen if name not in ("numpy", *FRAMEWORKS)]:
         session.error(f"no backend {unknown[0]}: numpy, {', '.join(FRAMEWORKS)}")
-    install(session, *(name for name in chosen if name != "numpy"), extras="conformance")
+    install(session, *(name for name in chosen if name != "numpy"), extras="cli")
     found = []
     for name in chosen:
         for attack in (
@@ -352,7 +353,7 @@ def programs_of_others(session: nox.Session) -> None:
 @nox.session(default=False, venv_backend=WITH_TORCH)
 def operators(session: nox.Session) -> None:
     """All operators of PyTorch on its simulated GPUs, under both names: two minutes."""
-    install(session, "torch", extras="conformance")
+    install(session, "torch", extras="cli")
     session.install("--no-compile", *FOR_OPERATORS, "scipy", *FRAMEWORKS["torch"])
     program = "plugins/unidev-torch-simulator/tests/operators/run_operators.py"
     for name in ("cuda", "sim"):
@@ -365,7 +366,7 @@ def matrix(session: nox.Session) -> None:
     name, *options = session.posargs or [""]
     if name not in ("numpy", *FRAMEWORKS):
         session.error(f"name one backend: numpy, {', '.join(FRAMEWORKS)}")
-    install(session, *[name] * (name != "numpy"), extras="conformance")
+    install(session, *[name] * (name != "numpy"), extras="cli")
     path = os.pathsep.join(str(Path(each).absolute()) for each in ("tests", "tests/helpers"))
     env = {**IN_TESTS, "PYTHONPATH": path}
     session.run("python", "tools/mutant_matrix.py", name, *options, env=env)

@@ -67,14 +67,15 @@ WITH_TORCH = "uv|virtualenv" if SAID_TO_UV else "virtualenv"
 def install(
     session: nox.Session,
     *names: str,
-    extras: str = "bench,conformance,examples",
+    extras: str = "bench,examples",
     versions: Mapping[str, list[str]] = FRAMEWORKS,
     constraints: Iterable[str] = (),
 ) -> None:
-    """Install the core, and plugins with their frameworks, from this checkout."""
+    """Install the core, the suite, and plugins with their frameworks, from this checkout."""
     needed = {**LAUNCHERS, **versions}
     frameworks = [requirement for name in names for requirement in needed[name]]
-    plugins = [part for name in names for part in ("-e", f"plugins/unidev-{name}")]
+    folders = [f"plugins/unidev-{name}" for name in ("conformance", *names)]
+    plugins = [part for folder in folders for part in ("-e", folder)]
     session.install(*TO_BUILD, "pip")
     # Python compiles the modules that are imported, which are few of those installed.
     session.install(

@@ -12,7 +12,7 @@ import unidev
 from unidev.backends.known_frameworks import KNOWN, OUR_PLUGINS, KnownFramework, with_described
 
 if TYPE_CHECKING:
-    from conftest import RunPython
+    from core_fixtures import RunPython
 
 CORE = Path(unidev.__file__).parent
 EXAMPLES = ("bench", "cli")

@@ -73,9 +73,7 @@ def installed(shared: Path, distributions: list[tuple[Path, Path]]) -> Installed
 
     Without a framework; NumPy comes with the core.
     """
-    (_, core), *plugins = distributions
-    wheels = [f"{core}[conformance]", *(str(wheel) for _, wheel in plugins)]
-    return _environment(shared, "installed", wheels)
+    return _environment(shared, "installed", [str(wheel) for _, wheel in distributions])
 
 
 @pytest.fixture(scope="session")

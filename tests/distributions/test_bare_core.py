@@ -99,7 +99,7 @@ def test_the_page_of_extras_is_that_of_the_project() -> None:
     page = (ROOT / "docs" / "devices.md").read_text("utf-8")
     rows = re.findall(r"^\| (none|`[a-z]+`) \| ([\w, `-]+) \|", page, re.MULTILINE)
     listed = {name.strip("`"): re.findall(r"[\w-]+", brings) for name, brings in rows}
-    assert {"none", "hardware", "cli", "conformance", "bench", "distributed"} == set(listed)
+    assert {"none", "hardware", "cli", "bench", "distributed"} == set(listed)
     for name, brings in listed.items():
         names = {re.match(r"[\w-]+(\[\w+\])?", each).group() for each in declared[name]}
         own = {each.removeprefix("unidev-core[").rstrip("]") for each in names} - {"tomli"}

@@ -51,8 +51,11 @@ def test_the_command_and_the_plugins_are_those_of_the_wheels(
     command = installed.python.parent / "unidev"
     done = installed.run(command, "info", cwd=tmp_path)
     assert f"unidev {unidev.__version__}" in done.stdout
-    for folder in ROOT.glob("plugins/unidev-*"):
-        assert f"{folder.name} {unidev.__version__}" in done.stdout
+    settings = ROOT.glob("plugins/unidev-*/pyproject.toml")
+    plugins = [x.parent.name for x in settings if "[project.entry-points.unidev]" in x.read_text()]
+    assert len(plugins) == 6
+    for name in plugins:
+        assert f"{name} {unidev.__version__}" in done.stdout
 
 
 def test_nothing_that_the_wheels_declare_is_missing(installed: Installed, tmp_path: Path) -> None:

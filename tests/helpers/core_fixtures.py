@@ -1,4 +1,4 @@
-"""What the core's tests share: a clean start for each, simulated GPUs, fresh interpreters."""
+"""Fixtures of the core's tests and the suite's: clean starts, simulated GPUs, interpreters."""
 
 from __future__ import annotations
 

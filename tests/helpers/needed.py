@@ -27,6 +27,7 @@ TOOLS = {
     ),
     "py_mini_racer": "nox -s docs",
     "sklearn": "pip install -e '.[examples]'",
+    "unidev_conformance": "pip install -e plugins/unidev-conformance",
 }  # fmt: skip
 """Modules that tests import and the core does not, and the command that installs each."""
 
@@ -34,8 +35,8 @@ TOOLS = {
 _CLI = ("click", "rich", "psutil")
 NEEDED_BY = {
     "tests/cli": _CLI,
-    "tests/conformance": (*_CLI, "hypothesis"),
-    "tests/distributed": ("psutil",),
+    "plugins/unidev-conformance/tests": ("unidev_conformance",),
+    "tests/parallel": ("psutil",),
     "tests/distributions": ("build", "hatchling", "hatch_fancy_pypi_readme"),
     "tests/tensors/test_peak_memory.py": ("psutil",),
     "tests/doctor": (*_CLI, "pynvml"),

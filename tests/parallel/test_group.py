@@ -13,7 +13,7 @@ import unidev
 from unidev.system.settings import TORCHRUN_TIMEOUT
 
 if TYPE_CHECKING:
-    from conftest import RunPython
+    from core_fixtures import RunPython
 
 
 @pytest.fixture(scope="module", params=[1, 2, 3])

@@ -23,7 +23,7 @@ from unidev.parallel.launchers import finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import AddPlugin, RunPython
+    from core_fixtures import AddPlugin, RunPython
 
 PLUGIN = """
     import unidev

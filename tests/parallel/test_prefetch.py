@@ -21,7 +21,7 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import RunPython
+    from core_fixtures import RunPython
 
 pytestmark = pytest.mark.usefixtures("two_gpus", "no_thread_is_left")
 

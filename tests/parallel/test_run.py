@@ -21,7 +21,7 @@ import unidev
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import RunPython
+    from core_fixtures import RunPython
 
 SCRIPT = """
 import unidev

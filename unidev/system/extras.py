@@ -15,7 +15,6 @@ from unidev.errors import UnsupportedOperation
 _MODULES = {
     "bench": ("jinja2", "matplotlib"),
     "cli": ("click", "rich", "psutil"),
-    "conformance": ("pytest", "hypothesis"),
     "distributed": ("psutil",),
     "hardware": ("psutil",),
 }

@@ -1,0 +1,3 @@
+"""What the core's tests share."""
+
+from core_fixtures import *  # noqa: F403
