@@ -1,6 +1,7 @@
 """The command line, ``unidev``: one module per command, imported only when the command is used.
 
-A command of another distribution is an entry point of the group ``unidev.commands``.
+Another distribution adds a command by an entry point of the group ``unidev.commands``: the name of
+the command, and ``module:attribute`` of a ``click.Command``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +35,7 @@ _COMMANDS = {
 }
 """Each command with its help line, so that listing them does not import them."""
 _DISTRIBUTIONS = {"conform": "unidev-conformance"}
-"""Commands that another distribution brings."""
+"""Those of another distribution of this repository."""
 
 _HELP = f"""
 One device layer for {", ".join(each.title for each in KNOWN)} and NumPy.
@@ -96,40 +97,67 @@ class _LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = get_close_matches(args[0], _COMMANDS, 1)
-            if not near or "Did you mean" in error.message:  # newer releases of click say it
+            near = get_close_matches(args[0], self.list_commands(ctx), 1)
+            is_said = "Did you mean" in error.message  # newer releases of click say it
+            if is_said or near in ([], args[:1]):  # the second: it is a command that cannot run
                 raise
             message = f"{error.message} Did you mean {near[0]!r}?"
             raise click.UsageError(message, ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         """All commands, imported or not."""
-        return sorted(_COMMANDS)
+        return sorted(_COMMANDS.keys() | _added())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """Import the requested command."""
-        if cmd_name not in _COMMANDS:
-            return None
+        if cmd_name in _COMMANDS.keys() - _DISTRIBUTIONS.keys():
+            command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
+            return command
+        if point := _added().get(cmd_name):
+            return _load(point)
         if cmd_name in _DISTRIBUTIONS:
-            return _command_of(_DISTRIBUTIONS[cmd_name], cmd_name)
-        command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
-        return command
+            raise click.UsageError(
+                f"unidev {cmd_name} needs {_DISTRIBUTIONS[cmd_name]}, which is not installed. In "
+                f"unidev's repository, run: pip install ./plugins/{_DISTRIBUTIONS[cmd_name]}"
+            )
+        return None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """Write the list of commands in the help text."""
+        added = {name: point for name, point in _added().items() if name not in _COMMANDS}
+        lines = {**_COMMANDS, **{name: _short_help(point) for name, point in added.items()}}
         with formatter.section("Commands"):
-            formatter.write_dl(sorted(_COMMANDS.items()))
+            formatter.write_dl(sorted(lines.items()))
 
 
-def _command_of(distribution: str, name: str) -> click.Command:
-    found = entry_points(group="unidev.commands", name=name)
-    if not found:
-        raise click.UsageError(
-            f"unidev {name} is in the distribution {distribution}, which is not installed. In "
-            f"unidev's repository, run: pip install ./plugins/{distribution}"
-        )
-    command: click.Command = next(iter(found)).load()
+def _added() -> dict[str, EntryPoint]:
+    """The commands of other distributions by name; none replaces one of ours."""
+    found: dict[str, EntryPoint] = {}
+    for point in entry_points(group="unidev.commands"):
+        owner = point.dist.name if point.dist else None
+        if point.name not in _COMMANDS or owner == _DISTRIBUTIONS.get(point.name, ""):
+            found.setdefault(point.name, point)
+    return found
+
+
+def _load(point: EntryPoint) -> click.Command:
+    try:
+        command = point.load()
+        if not isinstance(command, click.Command):
+            raise TypeError(f"it is a {type(command).__name__}, not a click.Command")
+    except (Exception, SystemExit) as error:  # its import may raise anything
+        owner = f" of {point.dist.name}" if point.dist else ""
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        message = f"{point.value}{owner} does not load: {said}"
+        raise click.UsageError(message) from error
     return command
+
+
+def _short_help(point: EntryPoint) -> str:
+    try:
+        return _load(point).get_short_help_str(70)
+    except click.UsageError as error:
+        return error.message
 
 
 @click.group(cls=_LazyGroup, help=_HELP, context_settings={"help_option_names": ["-h", "--help"]})
