@@ -5,9 +5,31 @@ it stands beside the package ``unidev``, not in it, imports only pytest, and imp
 test, a fixture or an option needs it.
 """
 
+import re
+from importlib.util import find_spec
+
+import pytest
+
 # `terminal` before all: it keeps the stderr that pytest starts with.
 pytest_plugins = (
     "unidev_pytest.terminal",
     "unidev_pytest.devices",
     "unidev_pytest.guard",
 )
+
+_SUITE = re.compile(r"unidev[._]conformance(?![^.:])")
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest refuses the suite's options, which it lacks
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Refuse the former name of the conformance suite, and its name if it is not installed."""
+    options = early_config.known_args_namespace
+    named = [_SUITE.match(each) for each in options.file_or_dir if options.pyargs]
+    found = next(filter(None, named), None)
+    is_missing = find_spec("unidev_conformance") is None
+    if found is not None and (is_missing or found[0] == "unidev.conformance"):
+        after = " after `pip install ./plugins/unidev-conformance` in unidev's repository"
+        raise pytest.UsageError(
+            "the conformance suite is the distribution unidev-conformance: run `pytest --pyargs "
+            f"unidev_conformance --unidev-backend NAME`{after * is_missing}"
+        )

@@ -7,12 +7,20 @@ import subprocess
 import sys
 
 import pytest
+from needed import TOOLS, need
 from progress_lines import without_progress
 from rich.table import Table
 from rich.text import Text
 
 from unidev.cli.output import console, say
 from unidev.system.wording import plain
+
+
+@pytest.fixture(autouse=True)
+def suite(request: pytest.FixtureRequest) -> None:
+    """For ``unidev conform``."""
+    if "conform" in request.node.name:
+        need("tools", "unidev_conformance", install=TOOLS["unidev_conformance"])
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,7 @@ NEEDED_BY = {
     "tests/doctor": (*_CLI, "pynvml"),
     "tests/everywhere": (*_CLI, "matplotlib", "sklearn"),
     "tests/system/test_progress.py": ("rich",),
+    "tests/test_example_backends.py": ("unidev_conformance",),
     "tests/tracing/test_late_changes.py": _CLI,
 }
 """What the tests in a folder, or a file, need beside what they import: their children do."""

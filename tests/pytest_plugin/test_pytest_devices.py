@@ -216,11 +216,31 @@ def test_nothing_of_unidev_is_imported_for_them(pytester, run, options) -> None:
     run(*options).assert_outcomes(passed=1)
 
 
-def test_the_suite_runs_alone(pytester, run) -> None:
-    pytester.makepyfile(test_own="def test_x(): pass")
-    result = run("--pyargs", "unidev_conformance", "test_own.py", "--unidev-backend", "numpy")
+@pytest.mark.parametrize(
+    ("named", "has_suite", "is_refused"),
+    [
+        ("unidev.conformance", True, True),
+        ("unidev.conformance.checks.tensor::test_zero_d", False, True),
+        ("unidev_conformance", False, True),
+        ("unidev_conformance", True, False),
+        ("unidev_conformance_of_mine", False, False),
+    ],
+)
+def test_the_suites_former_name_and_a_missing_suite_are_one_line(
+    pytester, run, named, has_suite, is_refused
+) -> None:
+    suite = "" if has_suite else "import sys; sys.modules['unidev_conformance'] = None"
+    pytester.makepyfile(as_installed=suite, unidev_conformance="", unidev_conformance_of_mine="")
+    result = run("-p", "as_installed", "--pyargs", named, "--unidev-profile", "train")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "the conformance suite runs alone: run `pytest test_own.py` separately" in said(result)
+    lines = [line for line in result.errlines if line]
+    install = " after `pip install ./plugins/unidev-conformance` in unidev's repository"
+    expected = (
+        "ERROR: the conformance suite is the distribution unidev-conformance: run `pytest "
+        f"--pyargs unidev_conformance --unidev-backend NAME`{'' if has_suite else install}"
+    )
+    assert (lines == [expected]) == is_refused
+    assert ("unrecognized arguments: --unidev-profile" in said(result)) != is_refused
 
 
 def test_the_entry_point_has_the_name_of_its_module() -> None:

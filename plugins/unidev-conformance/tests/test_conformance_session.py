@@ -209,13 +209,25 @@ def test_an_authors_own_settings_neither_fail_checks_nor_get_litter(author: Path
     assert left <= {"author", "pytest.ini", "events.jsonl", "__pycache__"}
 
 
-def test_without_a_backend_the_suite_is_refused_by_name_and_passed_by_otherwise(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--pyargs", "unidev_conformance"], 4, "judges one backend: pass --unidev-backend NAME"),
+        (
+            ["--pyargs", "unidev_conformance", "test_own.py", "--unidev-backend", "numpy"],
+            4,
+            "the conformance suite runs alone: run `pytest test_own.py` separately",
+        ),
+        ([], 0, "1 passed"),
+    ],
+)
+def test_the_suite_is_passed_by_unless_it_is_named_alone_with_a_backend(
+    tmp_path: Path, words: list[str], code: int, said: str
 ) -> None:
     (tmp_path / "test_own.py").write_text("def test_own(): pass\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    for arguments, code in ((["--pyargs", "unidev_conformance"], 4), ([], 0)):
-        done = subprocess.run(
-            [*command, *arguments], cwd=tmp_path, check=False, timeout=300, capture_output=True
-        )
-        assert done.returncode == code, done.stdout
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *words]
+    done = subprocess.run(
+        command, cwd=tmp_path, check=False, timeout=300, capture_output=True, text=True
+    )
+    assert done.returncode == code, done.stdout
+    assert said in done.stdout + done.stderr
