@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+SUITE = ROOT / "plugins" / "unidev-conformance" / "src"
 WITH_EXAMPLES = [
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted(ROOT.glob("unidev/**/*.py"))
+    ".".join(path.relative_to(folder).with_suffix("").parts)
+    for folder, package in ((ROOT, "unidev"), (SUITE, "unidev_conformance"))
+    for path in sorted(folder.joinpath(package).rglob("*.py"))
     if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
 ]
 

@@ -16,6 +16,7 @@ import pytest
 import unidev
 from unidev.backends.loading import load_backend
 from unidev.backends.observer import thread
+from unidev.tracing.call_site import passing_over
 from unidev.tracing.trace import Trace
 
 HERE = Path(__file__)
@@ -328,6 +329,27 @@ def test_without_a_watch_the_verbs_call_the_backend_directly(two_gpus, monkeypat
     x = unidev.rand(3, device="gpu:0")
     unidev.to_numpy(unidev.as_in_device(unidev.copy_to(x, "gpu:1"), "cpu"))
     unidev.place({"x": x}, "gpu:1")
+
+
+def test_a_package_is_passed_over_as_long_as_it_says_so(two_gpus, tmp_path, monkeypatch):
+    package = tmp_path / "judging"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "reads.py").write_text("import unidev\ndef read(x): return unidev.to_numpy(x)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "judging", raising=False)
+    from judging.reads import read
+
+    x = unidev.ones(3, device="gpu:0")
+    with unidev.trace_transfers() as trace:
+        read(x)
+        with passing_over("judging"):
+            read(x)  # passed over
+        read(x)
+    theirs = (str(package / "reads.py"), 2)
+    assert [(each.line.file, each.line.number) for each in trace.transfers] == [
+        theirs, (__file__, line_with("passed over")), theirs
+    ]  # fmt: skip
 
 
 def test_code_that_a_framework_has_made_of_text_is_nobodys_line(two_gpus):

@@ -5,6 +5,7 @@ IPython compiles a notebook's cell under the name of a file that does not exist.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import linecache
 import os
@@ -14,6 +15,7 @@ from inspect import CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     from unidev.contract.backend import Backend
@@ -99,11 +101,25 @@ class _Call:
         """Called by a debugger that starts meanwhile; disables tracing in this frame."""
 
 
+_own_folders = [os.path.dirname(os.path.dirname(__file__)) + os.sep]
+
+
+@contextlib.contextmanager
+def passing_over(package: str) -> Iterator[None]:
+    """Pass over the frames of an imported package, in all threads, as over unidev's own."""
+    folder = os.path.dirname(str(sys.modules[package].__file__)) + os.sep
+    _own_folders.append(folder)
+    try:
+        yield
+    finally:
+        _own_folders.remove(folder)
+
+
 class CallSites:
     """Finds the line that a call comes from; caches files and lines to stay cheap."""
 
     def __init__(self) -> None:
-        self._passed_over = [os.path.dirname(os.path.dirname(__file__)) + os.sep]
+        self._passed_over: list[str] = []
         self._packages = {"unidev"}
         self._is_users: dict[str, bool] = {}
         self._lines: dict[tuple[str, int, str], Line] = {}
@@ -162,6 +178,7 @@ class CallSites:
                 file.startswith(("<frozen ", "<__array_function__", *self._passed_over))
                 or (file.startswith(_STANDARD) and not any(part in file for part in _SITE))
             )
+        known = known and not file.startswith(tuple(_own_folders))
         if known and file.startswith("<"):  # <string>, for example: MXNet generates functions
             return str(frame.f_globals.get("__name__")).partition(".")[0] not in self._packages
         return known

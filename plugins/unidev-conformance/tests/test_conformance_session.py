@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import json
 import os
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -23,8 +25,6 @@ from unidev_conformance.judging.outcomes import (
 from unidev_conformance.running.catalog import all_checks
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from unidev_conformance.events import Event
 
 REQUIRED = Check("copy.one", "It proves.", "tensor", True, ())
@@ -231,3 +231,29 @@ def test_the_suite_is_passed_by_unless_it_is_named_alone_with_a_backend(
     )
     assert done.returncode == code, done.stdout
     assert said in done.stdout + done.stderr
+
+
+CALLER = """\
+import unidev
+from unidev_conformance.kit.verbs import verbs
+from unidev_conformance.kit.workbench import Workbench
+
+bench = Workbench(unidev.active_backend(), print)
+verbs(bench, unidev.cpu(), unidev.gpu(0))["copy_to"]()
+"""
+
+
+@pytest.mark.parametrize("is_judging", [False, True])
+def test_a_trace_passes_over_the_suite_while_it_judges(tmp_path: Path, is_judging: bool) -> None:
+    (tmp_path / "caller.py").write_text(CALLER)
+    words = ["-m", "pytest", "-p", "no:cacheprovider", "--pyargs", "unidev_conformance"]
+    words += ["--unidev-backend", "numpy", "--unidev-only", "copy.zero_d"]
+    words = words if is_judging else ["caller.py"]
+    subprocess.run(
+        [sys.executable, "-m", "unidev", "trace", "--json", "trace.json", *words], cwd=tmp_path,
+        env={**os.environ, "UNIDEV_SIMULATE": "1", "UNIDEV_BACKEND": "numpy"}, check=True,
+    )  # fmt: skip
+    lines = json.loads((tmp_path / "trace.json").read_text())["lines"]
+    files = {Path(each["line"]["file"]).parent.name for each in lines}
+    assert files
+    assert ({"kit", "tensor"} & files == set()) == is_judging

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from unidev.backends.versions import framework_version
+from unidev.tracing.call_site import passing_over
 from unidev_conformance.events import (
     Alive,
     End,
@@ -77,6 +78,8 @@ class ConformanceSession:
         self._outcomes: dict[str, Outcome] = {}
         self._name: str = config.getoption("unidev_backend")
         self._scope = ExitStack()
+        config.add_cleanup(self._scope.close)
+        self._scope.enter_context(passing_over("unidev_conformance"))
         self._shown_life_at = 0.0
         if _NOTES not in os.environ:  # Hypothesis would write to the current folder: the author's
             notes = tempfile.TemporaryDirectory(prefix="unidev-conformance-")
@@ -238,7 +241,6 @@ class ConformanceSession:
         if self._writer is not None:
             self._writer.close()
             self._writer = None
-        self._scope.close()
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str] | None:
         """Count the suite's results by their names."""
