@@ -1,4 +1,4 @@
-"""The guide for authors of backends: its pieces of examples, and what the suite asks of whom."""
+"""The guides for authors of backends: their pieces of examples, and what the suite asks of whom."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import unidev
 from unidev_conformance.running.catalog import all_checks
 
 GUIDE = ROOT / "docs/writing-a-backend.md"
+OF_SUITE = ROOT / "plugins/unidev-conformance/README.md"
 PART = "not run: part of "
-PARTS = [block for block in blocks_of(GUIDE) if block.note.startswith(PART)]
+PARTS = [
+    block for page in (GUIDE, OF_SUITE) for block in blocks_of(page) if block.note.startswith(PART)
+]
 PARTS_OF_A_BACKEND = {"models", "autograd", "layers", "functions", "estimator", "collectives"}
 
 
