@@ -298,15 +298,19 @@ def without_paths(text: str) -> str:
 
 
 def environment(backend: str, simulated: int) -> dict[str, str]:
-    """Variables for children: this checkout with its plugin, and the devices that are asked for."""
-    plugin = ROOT / "plugins" / f"unidev-{backend}" / "src"
-    places = [str(ROOT), *[str(plugin)] * plugin.is_dir(), os.environ.get("PYTHONPATH", "")]
+    """Variables for children: this checkout with its plugins, and the requested devices."""
+    sources = [
+        ROOT / "plugins" / f"unidev-{name}" / "src"
+        for name in ("conformance", backend, f"{backend}-simulator")
+    ]
+    present = [str(each) for each in sources if each.is_dir()]
+    places = [str(ROOT), *present, os.environ.get("PYTHONPATH", "")]
     variables = {
         "PYTHONPATH": os.pathsep.join(filter(None, places)), "UNIDEV_BACKEND": backend,
         "UNIDEV_SIMULATE": str(simulated), "MPLBACKEND": "Agg",
     }  # fmt: skip
     installed = {point.name for point in entry_points(group="unidev")}
-    if plugin.is_dir() and backend not in installed:
+    if sources[1].is_dir() and backend not in installed:
         named = [os.environ.get("UNIDEV_PLUGINS", ""), f"unidev_{backend}"]
         variables["UNIDEV_PLUGINS"] = ",".join(filter(None, named))
     return variables

@@ -62,7 +62,7 @@ _BENCHMARKS = ("memcpy", "overhead", "copies", "batches", "interop", "models", "
 
 
 def _conform(name: str, *words: str, short: tuple[str, ...] | None, **given: Any) -> Step:
-    command = ("-m", "unidev", "conform", "{backend}", "--report", "{out}.json", *words)
+    command = ("-m", "unidev_conformance", "{backend}", "--report", "{out}.json", *words)
     needs = ("pytest", "hypothesis")
     return Step(f"conform.{name}", command, 1800.0, needs=needs, short=short, **given)
 

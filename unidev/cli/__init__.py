@@ -108,8 +108,10 @@ class _LazyGroup(click.Group):
         """All commands, imported or not."""
         return sorted(_COMMANDS.keys() | _added())
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the requested command."""
+        if known := super().get_command(ctx, cmd_name):
+            return known
         if cmd_name in _COMMANDS.keys() - _DISTRIBUTIONS.keys():
             command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
             return command

@@ -57,6 +57,19 @@ def test_selected_checks_are_run_and_written_in_every_form(unidev, tmp_path) -> 
     assert document["footer"]["verdict"] == "selection-passes"
 
 
+def test_the_module_is_the_command_also_where_it_is_not_installed(tmp_path: Path) -> None:
+    program = """
+import runpy
+from unidev import cli
+cli.entry_points = lambda **_: ()
+runpy.run_module("unidev_conformance", run_name="__main__")
+"""
+    words = ["numpy", "--simulate", "0", "--only", "copy.zero_d", "--report", "r.json"]
+    subprocess.run([sys.executable, "-c", program, *words], cwd=tmp_path, check=True)
+    header = json.loads((tmp_path / "r.json").read_text())["header"]
+    assert header["command"] == f"unidev conform {' '.join(words)}"
+
+
 HOSTILE_INI = """
 [pytest]
 addopts = -k nothing_at_all --strict-markers -p no:python
