@@ -218,7 +218,7 @@ def test_an_authors_own_settings_neither_fail_checks_nor_get_litter(author: Path
             4,
             "the conformance suite runs alone: run `pytest test_own.py` separately",
         ),
-        ([], 0, "1 passed"),
+        (["-p", "unidev_conformance.pytest_plugin"], 0, "1 passed"),  # not registered twice
     ],
 )
 def test_the_suite_is_passed_by_unless_it_is_named_alone_with_a_backend(
