@@ -16,7 +16,8 @@ from unidev.backends.numpy_backend.collectives import NumpyCollectives
 from unidev.parallel.devices.batches import shares
 from unidev_conformance.checks.multi import test_reducing, test_splitting
 from unidev_conformance.checks.train import test_training_sequences
-from unidev_conformance.kit.inputs import shapes, trees
+from unidev_conformance.kit import trees
+from unidev_conformance.kit.inputs import shapes
 from unidev_conformance.kit.workbench import Workbench
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev_conformance.kit.inputs import trees
-from unidev_conformance.kit.inputs.trees import Leaf, Tree
+from unidev_conformance.kit import trees
+from unidev_conformance.kit.trees import Leaf, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

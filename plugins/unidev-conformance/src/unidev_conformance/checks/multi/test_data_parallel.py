@@ -17,7 +17,7 @@ from hypothesis import example, given
 import unidev
 from unidev import nn
 from unidev.contract.backend import Unsupported
-from unidev_conformance.kit.inputs import trees
+from unidev_conformance.kit import trees
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, pick, some
 from unidev_conformance.kit.models import neural
 from unidev_conformance.kit.models.differentiating import times, total
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from unidev.contract.device import Device
-    from unidev_conformance.kit.inputs.trees import Tree
+    from unidev_conformance.kit.trees import Tree
     from unidev_conformance.kit.workbench import Workbench
 
     Random = np.random.Generator

@@ -16,9 +16,10 @@ from hypothesis import example, given
 
 import unidev
 from unidev.contract.backend import Unsupported
-from unidev_conformance.kit.inputs import samples, shapes, trees
+from unidev_conformance.kit import trees
+from unidev_conformance.kit.inputs import samples, shapes
 from unidev_conformance.kit.inputs.strategies import a_few, from_seed, pick, some
-from unidev_conformance.kit.inputs.trees import Leaf, Tree
+from unidev_conformance.kit.trees import Leaf, Tree
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.models import Stored
 from unidev.models.checkpoints.format import CODES
 from unidev.models.checkpoints.optimizers import load_optimizer, save_optimizer
-from unidev_conformance.kit.inputs import shapes, trees
+from unidev_conformance.kit import trees
+from unidev_conformance.kit.inputs import shapes
 from unidev_conformance.kit.inputs.samples import counting
 from unidev_conformance.kit.inputs.strategies import a_couple, a_few, from_seed, pick, some
-from unidev_conformance.kit.inputs.trees import Leaf, Tree
 from unidev_conformance.kit.models.held_models import is_held
 from unidev_conformance.kit.models.layered import IMAGES, called, check_close, glorot, made_on
 from unidev_conformance.kit.models.sample_models import Sample
@@ -33,6 +33,7 @@ from unidev_conformance.kit.models.stored_models import (
     trained,
     values_of,
 )
+from unidev_conformance.kit.trees import Leaf, Tree
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:

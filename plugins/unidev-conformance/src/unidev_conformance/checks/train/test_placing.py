@@ -16,8 +16,8 @@ from hypothesis import example, given
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev_conformance.judging.outcomes import NotApplicableError
+from unidev_conformance.kit import trees
 from unidev_conformance.kit.current import check_stays
-from unidev_conformance.kit.inputs import trees
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, some
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
@@ -27,7 +27,7 @@ from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
     from unidev.contract.device import Device
-    from unidev_conformance.kit.inputs.trees import Tree
+    from unidev_conformance.kit.trees import Tree
     from unidev_conformance.kit.workbench import Workbench
 
 _BOTH = ("models", "probe.models")

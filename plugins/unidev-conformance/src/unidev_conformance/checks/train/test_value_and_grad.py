@@ -13,7 +13,6 @@ from hypothesis import example, given
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.strategies import a_few, from_seed, pick
-from unidev_conformance.kit.inputs.trees import numbers_in
 from unidev_conformance.kit.models.differentiating import (
     check_gradient,
     plus,
@@ -29,6 +28,7 @@ from unidev_conformance.kit.models.drawn_losses import (
     shared_losses,
 )
 from unidev_conformance.kit.models.sample_models import Sample
+from unidev_conformance.kit.trees import numbers_in
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ import numpy as np
 
 import unidev
 from unidev_conformance.kit.inputs.strategies import pick, some
-from unidev_conformance.kit.inputs.trees import MOST_LEAVES, Leaf, Tree
 from unidev_conformance.kit.models.differentiating import plus, times, total, wholes
+from unidev_conformance.kit.trees import MOST_LEAVES, Leaf, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev_conformance.kit.inputs.trees import Leaf, Tree
+from unidev_conformance.kit.trees import Leaf, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
