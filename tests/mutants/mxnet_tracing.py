@@ -74,7 +74,7 @@ def retained_graphs_are_gone(found, kept, heads, variables):
     return passed
 
 
-@mxnet_mutant(_CALLS, around=".tracer.patches:MxnetRecording.call_store")
+@mxnet_mutant(_CALLS, around=".tracer.recording:MxnetRecording.call_store")
 def stores_never_return(sound, self, function, *arguments):
     """Whether a KVStore is running is set before each push, and reset after none."""
     self.is_in_store = True

@@ -68,7 +68,7 @@ def tf_nested_lists_are_read_unseen(sound, values):
 @tensorflow_mutant(_CALLS)
 def tf_operands_are_reported_each_time(backend):
     """A copy that TensorFlow keeps beside a tensor is reported whenever it is used."""
-    from unidev_tensorflow.tracer.patches import TensorFlowRecording
+    from unidev_tensorflow.tracer.recording import TensorFlowRecording
 
     replace_value(TensorFlowRecording, "is_sent", lambda self, x, target: False)
 

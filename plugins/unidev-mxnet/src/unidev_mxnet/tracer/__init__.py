@@ -15,7 +15,8 @@ import mxnet as mx  # type: ignore[import-untyped]
 from mxnet.ndarray import _internal  # type: ignore[import-untyped]
 
 from unidev.contract import Tracer
-from unidev_mxnet.tracer.patches import MxnetPatches, MxnetRecording
+from unidev_mxnet.tracer.patches import MxnetPatches
+from unidev_mxnet.tracer.recording import MxnetRecording
 
 if TYPE_CHECKING:
     from unidev import Backend

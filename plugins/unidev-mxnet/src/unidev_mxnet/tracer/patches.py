@@ -1,7 +1,4 @@
-"""The functions of MXNet's C library that are replaced while a scope is open in any thread.
-
-And the tracer's state for each thread, besides its open scopes.
-"""
+"""The functions of MXNet's C library that are replaced while a scope is open in any thread."""
 
 from __future__ import annotations
 
@@ -9,19 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from mxnet.base import _LIB  # type: ignore[import-untyped]
 
-from unidev.contract import Patches, Recording
+from unidev.contract import Patches
 from unidev_mxnet.tracer.operations import Operations
 from unidev_mxnet.tracer.readings import Readings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from unidev import Backend
-    from unidev.contract import PlannedTransfer
-    from unidev_mxnet.tracer.gradients import Crossing
-
-    Function = Callable[..., Any]
-    Transfers = Sequence[PlannedTransfer]
+    from unidev_mxnet.tracer.recording import MxnetRecording
 
 
 class MxnetPatches(Patches):
@@ -36,51 +29,3 @@ class MxnetPatches(Patches):
         for maker in self._makers:
             for name, stand_in in maker.by_name():
                 yield _LIB, name, stand_in(getattr(_LIB, name))
-
-
-class MxnetRecording(Recording):
-    """Adds the devices crossed while autograd recorded, and whether a KVStore is running."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_in_store = False
-        """Whether a KVStore is running, and perhaps an optimizer's Python, called from C++."""
-        self._hidden: BaseException | None = None
-        """The error that a scope raised meanwhile."""
-        self.gradients: dict[str, list[Crossing]] = {}
-        """The transfers while autograd recorded, by the name of their node in the graph."""
-
-    def call(
-        self, transfers: Transfers, function: Function, /, *arguments: Any, **options: Any
-    ) -> Any:
-        """As in ``Recording``, but inner calls belong to this one, even if nothing moves.
-
-        MXNet's naive engine calls back into Python in this thread, where ctypes drops errors.
-        """
-        if not transfers:
-            return self.muted(function, *arguments, **options)
-        return super().call(transfers, function, *arguments, **options)
-
-    def call_store(self, function: Function, *arguments: Any) -> Any:
-        """Call a KVStore function, and raise an error that a scope raised in its callbacks.
-
-        ctypes only prints an error of the optimizer's Python, and drops it.
-        """
-        self.is_in_store = True
-        try:
-            status = function(*arguments)
-        finally:
-            self.is_in_store = False
-            hidden, self._hidden = self._hidden, None
-        if hidden is not None:
-            raise hidden
-        return status
-
-    def refused(self, error: BaseException) -> None:
-        """Keep the first error that ctypes would drop."""
-        if self.is_in_store and self._hidden is None:
-            self._hidden = error
-
-    def closed(self) -> None:
-        """Forget the crossings: gradients that cross back later are a blind spot."""
-        self.gradients.clear()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev import Backend, Device
-    from unidev_mxnet.tracer.patches import MxnetRecording
+    from unidev_mxnet.tracer.recording import MxnetRecording
 
     Function = Callable[..., Any]
     Find = Callable[..., list[PlannedTransfer]]

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf  # type: ignore[import-untyped]
 
 from unidev.contract import Tracer
-from unidev_tensorflow.tracer.patches import TensorFlowPatches, TensorFlowRecording
+from unidev_tensorflow.tracer.patches import TensorFlowPatches
+from unidev_tensorflow.tracer.recording import TensorFlowRecording
 
 if TYPE_CHECKING:
     from collections.abc import Callable

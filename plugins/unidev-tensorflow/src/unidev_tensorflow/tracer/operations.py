@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from unidev.contract import Device
-    from unidev_tensorflow.tracer.patches import TensorFlowRecording
+    from unidev_tensorflow.tracer.recording import TensorFlowRecording
     from unidev_tensorflow.tracer.transfers import Sight
 
     Function = Callable[..., Any]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from unidev.contract import PlannedTransfer
-    from unidev_tensorflow.tracer.patches import TensorFlowRecording
+    from unidev_tensorflow.tracer.recording import TensorFlowRecording
     from unidev_tensorflow.tracer.transfers import Sight
 
     Function = Callable[..., Any]

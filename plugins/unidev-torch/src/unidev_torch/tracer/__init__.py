@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from unidev.contract import PlannedTransfer, Recording, Tracer
+from unidev.contract import Recording, Tracer
 from unidev_torch import scopes
 from unidev_torch.tracer.modes import Calls, Operators
+from unidev_torch.tracer.transfers import Sight
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from unidev.contract import Backend, Device
-    from unidev_torch.tracer.transfers import Move
+    from unidev.contract import Backend
 
 
 _BLIND_SPOTS = {
@@ -73,8 +71,8 @@ class TorchRecording(Recording):
 
     def __init__(self, backend: Backend) -> None:
         super().__init__()
-        self._backend = backend
-        self._calls, self._operators = Calls(self), Operators(self)
+        sight = Sight(backend)
+        self._calls, self._operators = Calls(self, sight), Operators(self, sight)
 
     def opened(self) -> None:
         """Push the modes."""
@@ -88,27 +86,3 @@ class TorchRecording(Recording):
         scopes.remove_operator_mode(self._operators)
         scopes.remove_call_mode(self._calls)
         torch._C._set_multithreading_enabled(self._was_multithreaded)
-
-    def transfers(
-        self, moves: Iterable[Move], operation: Callable[[], str]
-    ) -> Sequence[PlannedTransfer]:
-        """The ``moves`` from one device to another; tensors on ``meta`` have none."""
-        found = [(move, *way) for move in moves if (way := self._way(move))]
-        name = operation() if found else ""
-        mixed = f"{name} of mixed operands"
-        return [
-            PlannedTransfer(
-                mixed if move.is_operand else name, source, target, move.nbytes, move.shape
-            )
-            for move, source, target in found
-        ]
-
-    def _way(self, move: Move) -> tuple[Device, Device] | None:
-        source, target = self._device(move.source), self._device(move.target)
-        if source is None or target is None or source is target:
-            return None
-        return source, target
-
-    def _device(self, native: torch.device) -> Device | None:
-        found = self._backend.parse_native(native)
-        return None if found is None else self._backend.device(*found)

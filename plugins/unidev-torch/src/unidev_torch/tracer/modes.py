@@ -17,8 +17,8 @@ from unidev_torch.tracer.transfers import compound, printed, read_into_python, r
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unidev_torch.tracer import TorchRecording
-    from unidev_torch.tracer.transfers import Move
+    from unidev.contract import Recording
+    from unidev_torch.tracer.transfers import Move, Sight
 
 _PRINTING = frozenset({torch.Tensor.__repr__, torch.Tensor.__format__})
 _FROM_DATA = {torch.tensor: 0, torch.as_tensor: 0, torch.asarray: 0, torch.Tensor.new_tensor: 1}
@@ -31,9 +31,10 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
 
     supports_higher_order_operators = True
 
-    def __init__(self, recording: TorchRecording) -> None:
+    def __init__(self, recording: Recording, sight: Sight) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._recording = recording
+        self._sight = sight
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -66,7 +67,7 @@ class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's 
         if not self._recording.is_on:
             return func(*args, **kwargs)
         moves = read(*args, **kwargs)
-        transfers = self._recording.transfers(moves, lambda: operation_name(func, _CALLED))
+        transfers = self._sight.transfers(moves, lambda: operation_name(func, _CALLED))
         return self._recording.call(transfers, func, *args, **kwargs)
 
 
@@ -76,9 +77,10 @@ _VALUELESS = frozenset({"FakeTensor", "FunctionalTensor"})
 class Calls(TorchFunctionMode):
     """Receives every public torch function that a user calls, not the calls it makes itself."""
 
-    def __init__(self, recording: TorchRecording) -> None:
+    def __init__(self, recording: Recording, sight: Sight) -> None:
         super().__init__()
         self._recording = recording
+        self._sight = sight
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call ``func``; ``operation_name`` reads its name from this frame."""
@@ -90,7 +92,7 @@ class Calls(TorchFunctionMode):
         if not self._recording.is_on:
             return func(*args, **kwargs)
         moves = _moves(func, args, kwargs)
-        transfers = self._recording.transfers(moves, lambda: call_name(func))
+        transfers = self._sight.transfers(moves, lambda: call_name(func))
         run = self._recording.muted if func in _PRINTING else self._unmuted
         return self._recording.call(transfers, run, func, *args, **kwargs)
 

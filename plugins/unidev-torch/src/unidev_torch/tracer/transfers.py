@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 from torch.nn.parameter import is_lazy
 
+from unidev.contract import PlannedTransfer
 from unidev_torch import tensors
 from unidev_torch.accelerator import ACCELERATORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from unidev.contract import Backend, Device
 
 CPU = torch.device("cpu")
 
@@ -33,6 +36,37 @@ class Move(NamedTuple):
     shape: tuple[int, ...] | None
     is_operand: bool = False
     """Whether it is implicit: torch moves an operand to the other operands' device."""
+
+
+class Sight:
+    """Finds the devices of moves."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def transfers(
+        self, moves: Iterable[Move], operation: Callable[[], str]
+    ) -> Sequence[PlannedTransfer]:
+        """The ``moves`` from one device to another; tensors on ``meta`` have none."""
+        found = [(move, *way) for move in moves if (way := self._way(move))]
+        name = operation() if found else ""
+        mixed = f"{name} of mixed operands"
+        return [
+            PlannedTransfer(
+                mixed if move.is_operand else name, source, target, move.nbytes, move.shape
+            )
+            for move, source, target in found
+        ]
+
+    def _way(self, move: Move) -> tuple[Device, Device] | None:
+        source, target = self._device(move.source), self._device(move.target)
+        if source is None or target is None or source is target:
+            return None
+        return source, target
+
+    def _device(self, native: torch.device) -> Device | None:
+        found = self._backend.parse_native(native)
+        return None if found is None else self._backend.device(*found)
 
 
 def nbytes_of(x: torch.Tensor, dtype: torch.dtype | None = None) -> int:
