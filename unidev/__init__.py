@@ -19,7 +19,7 @@ from unidev.backends.selection import (
     simulate,
     use_backend,
 )
-from unidev.contract.device import Device
+from unidev.device import Device
 from unidev.errors import (
     AmbiguousBackendError,
     BackendError,

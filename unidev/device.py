@@ -1,15 +1,21 @@
-"""``Device``: a device, as a value."""
+"""``Device``: a device, as a value; below the errors, which name devices."""
 
 from __future__ import annotations
-
-from unidev.system.arguments import non_negative_integer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, Protocol
 
-    from unidev.contract.backend import Backend
+    class _Backend(Protocol):
+        """What a device asks of its backend."""
+
+        @property
+        def simulated_count(self) -> int: ...
+        @property
+        def native_scope(self) -> Any: ...
+        def native_device(self, kind: str, index: int) -> Any: ...
+        def native_name(self, kind: str, index: int) -> str: ...
 
 
 class Device:
@@ -50,11 +56,11 @@ class Device:
     def __new__(cls, backend: str, kind: str, index: int) -> Device:
         """The one object for this device, created on first use."""
         if type(index) is not int or type(kind) is not str or type(backend) is not str:
-            return Device(*_checked_key(backend, kind, index))
+            return Device(*registry.checked_key(backend, kind, index))
         key = (backend, kind, index)
         device = _devices.get(key)
         if device is None:
-            _checked_key(*key)
+            registry.checked_key(*key)
             device = object.__new__(cls)
             set_slot = object.__setattr__
             set_slot(device, "backend", backend)
@@ -89,9 +95,7 @@ class Device:
 
     def _repr_html_(self) -> str:
         """For notebooks; loads nothing."""
-        from unidev.system.tables import Table, as_html
-
-        return as_html([Table(("device", "backend"), [(str(self), self.backend)])])
+        return registry.html(self)
 
     def __enter__(self) -> Device:
         _ = self.native  # first of all: a device that is not available is an error here
@@ -116,38 +120,22 @@ class Device:
         """Whether it simulates a GPU that this machine does not have."""
         return self.kind == "gpu" and self._loaded_backend().simulated_count > 0
 
-    def _loaded_backend(self) -> Backend:
+    def _loaded_backend(self) -> _Backend:
         return registry.load_backend(self.backend)
 
 
 class _Registry:
-    """Functions that a device calls. Their modules register them: a device imports none of them."""
+    """Functions that a device calls. Their modules register them: a device imports nothing."""
 
-    load_backend: Callable[[str], Backend]
+    checked_key: Callable[[object, object, object], tuple[str, str, int]]
+    load_backend: Callable[[str], _Backend]
     check_device: Callable[[Device], None]
     hardware_name: Callable[[Device], str]
     enter: Callable[[Device], None]
     leave: Callable[..., None]
+    html: Callable[[Device], str]
 
 
 registry = _Registry()
-
-MOST_INDEX = 2**31 - 1
-"""Frameworks store indexes in at most 32 bits."""
-
-
-def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str, int]:
-    from unidev.errors import DeviceSpecError
-    from unidev.system.wording import shown
-
-    number = non_negative_integer(index, MOST_INDEX)
-    if not isinstance(backend, str) or not isinstance(kind, str) or number is None:
-        raise DeviceSpecError(
-            "a Device takes a backend's name, a kind, and a non-negative integer as the index, not "
-            f"{shown((backend, kind, index))}.",
-            spec=index,
-        )
-    return str(backend), str(kind), number
-
 
 _devices: dict[tuple[str, str, int], Device] = {}

@@ -41,10 +41,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.contract.device import Device
-    from unidev.contract.tracer import PlannedTransfer
-    from unidev.system.facts import MemoryHolder
-    from unidev.tracing.call_site import Line
+    from unidev.device import Device
+    from unidev.values import Line, MemoryHolder, PlannedTransfer
 
 
 class UnidevError(Exception):

@@ -25,10 +25,10 @@ TYPES = {
 
 GIVEN = {
     "unidev.Group", "unidev.bench.report.DeviceReport", "unidev.bench.report.Trial",
-    "unidev.backends.driver_memory.DriverMemory", "unidev.parallel.batches.prefetching.Prefetched",
+    "unidev.contract.memory.DriverMemory", "unidev.parallel.batches.prefetching.Prefetched",
     "unidev.parallel.batches.sharding.Shard",
-    "unidev.tensors.peak_memory.PeakMemory", "unidev.tracing.trace.Kind",
-    "unidev.tracing.trace.LineTotal", "unidev.tracing.trace.Trace",
+    "unidev.tensors.peak_memory.PeakMemory", "unidev.tracing.transfer.Kind",
+    "unidev.tracing.record.LineTotal", "unidev.tracing.trace.Trace",
 }  # fmt: skip
 """Classes whose objects unidev makes, and users do not."""
 

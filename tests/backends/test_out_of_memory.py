@@ -13,7 +13,7 @@ from unidev.backends import out_of_memory as exhaustion
 from unidev.backends.framework_errors import framework_error
 from unidev.backends.loading import load_backend
 from unidev.backends.out_of_memory import Numbers, host_memory, numbers_in
-from unidev.system.facts import MemoryHolder
+from unidev.values import MemoryHolder
 
 if TYPE_CHECKING:
     from pathlib import Path

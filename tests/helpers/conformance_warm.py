@@ -14,8 +14,8 @@ import pytest
 import safetensors.numpy  # noqa: F401
 
 import unidev_conformance.running.session  # noqa: F401
+from unidev import device
 from unidev.backends import discovery, loading
-from unidev.contract import device
 from unidev_conformance.running.catalog import every_check
 
 every_check()

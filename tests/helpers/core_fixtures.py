@@ -13,7 +13,7 @@ import pytest
 
 from unidev.backends import discovery as plugins
 from unidev.backends import loading, scopes, selection
-from unidev.contract import device as device_module
+from unidev import device as device_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -90,8 +90,8 @@ def _forget() -> None:
     global _loaded  # noqa: PLW0603  a process has one state
     if "unidev.backends.discovery" not in sys.modules:
         return
+    from unidev import device
     from unidev.backends import discovery, loading
-    from unidev.contract import device
 
     discovery._found = None
     tables: tuple[dict[Any, Any], ...] = (

@@ -174,7 +174,7 @@ class Unknown:
         (np.ndarray, "a model is required, not the class numpy.ndarray: pass an object of it."),
         (
             unidev.Device("numpy", "cpu", 0),
-            "a model is required, not unidev.contract.device.Device",
+            "a model is required, not unidev.device.Device",
         ),
         (SimpleNamespace(weight=np.zeros(2)), "a model is required, not types.SimpleNamespace"),
         ({}, "this dict contains no tensor"),

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from unidev import device
 from unidev.backends.loading import load_class
-from unidev.contract import device
 from unidev.contract.hookspecs import hookimpl
 
 if TYPE_CHECKING:

@@ -22,9 +22,9 @@ from unidev.cli.doctor import command
 from unidev.doctor import examination
 from unidev.doctor.facts import Case
 from unidev.system import machine
-from unidev.system.facts import MemoryHolder
 from unidev.system.host_memory import free_and_total
 from unidev.system.processes import describe_process, largest_processes, this_process
+from unidev.values import MemoryHolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 import unidev
-from unidev.backends.driver_memory import DriverMemory
 from unidev.bench.report import DeviceReport, Trial
-from unidev.contract.memory import Memory
+from unidev.contract.memory import DriverMemory, Memory
 from unidev.system.tables import Table, as_html, as_text
 
 NASTY = "<script>alert('1')</script> & \"x\" \x1b[2J [bold]y[/] \ud800"

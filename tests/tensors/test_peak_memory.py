@@ -13,13 +13,14 @@ from made_cards import GPUS, Cuda, put_driver
 
 import unidev
 from unidev.backends import driver_memory
-from unidev.backends.driver_memory import DriverMemory, gpu_meant, memory_of
+from unidev.backends.driver_memory import gpu_meant, memory_of
 from unidev.backends.loading import load_backend
 from unidev.contract.backend import Memory
 from unidev.contract.installation import Build
-from unidev.contract.memory import PeakCounter
-from unidev.system.facts import Driver, MemoryHolder
+from unidev.contract.memory import DriverMemory, PeakCounter
+from unidev.system.facts import Driver
 from unidev.system.host_memory import free_and_total
+from unidev.values import MemoryHolder
 
 if TYPE_CHECKING:
     from unidev.contract.device import Device

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import unidev
-from unidev.contract.tracer import PlannedTransfer, Recording
+from unidev.contract.tracer import Recording
+from unidev.values import PlannedTransfer
 
 
 class Kept(Recording):

@@ -8,8 +8,9 @@ import pytest
 
 import unidev
 from unidev.tracing.advice import remedy
-from unidev.tracing.call_site import Line
-from unidev.tracing.trace import LineTotal, Transfer
+from unidev.tracing.record import LineTotal
+from unidev.tracing.transfer import Transfer
+from unidev.values import Line
 
 
 def test_the_most_expensive_line_comes_first_with_what_to_do(two_gpus):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from unidev.backends.framework_errors import Doing
     from unidev.contract.backend import Backend
-    from unidev.contract.tracer import PlannedTransfer
+    from unidev.values import PlannedTransfer
 
     T = TypeVar("T")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from unidev.contract.backend import Unsupported
-from unidev.system.facts import MemoryHolder
+from unidev.contract.memory import DriverMemory
 from unidev.system.host_memory import free_and_total
 from unidev.system.nvml import ask_in_time, ask_nvml, import_nvml
 from unidev.system.processes import describe_process
+from unidev.values import MemoryHolder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,18 +20,6 @@ if TYPE_CHECKING:
     from unidev.system.facts import Gpu
 
 _WAIT_S = 3.0
-
-
-class DriverMemory(NamedTuple):
-    """A GPU's memory as its driver reports it, in bytes, for all processes together."""
-
-    used_bytes: int
-    free_bytes: int
-    total_bytes: int
-    holders: tuple[MemoryHolder, ...]
-    """The processes that hold it, largest first."""
-    parent: str | None = None
-    """For an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
 
 
 def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:

@@ -6,7 +6,7 @@ import sys
 import weakref
 
 from unidev.backends.observer import thread
-from unidev.contract.device import registry
+from unidev.device import registry
 from unidev.errors import (
     FrameworkNotInstalledError,
     PluginError,

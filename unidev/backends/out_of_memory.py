@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.system.facts import MemoryHolder
+    from unidev.values import MemoryHolder
 
 _SIZE = r"\d+\.?\d* ?(?:[KMGTPE]?i?B|bytes)?"
 _FORMS = dict(zip(MEMORY_NUMBERS, (_SIZE, _SIZE, _SIZE, r"[\d, ]*", r"\w+"), strict=True))

@@ -15,7 +15,7 @@ import threading
 from contextvars import ContextVar
 from threading import get_ident
 
-from unidev.contract.device import registry
+from unidev.device import registry
 from unidev.errors import ScopeError
 from unidev.system.wording import shown
 

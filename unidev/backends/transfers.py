@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.contract.tracer import PlannedTransfer
+    from unidev.values import PlannedTransfer
 
     Shape = tuple[int, ...]
 
@@ -98,7 +98,7 @@ def nbytes_of(x: Any, backend: Backend) -> int:
 def _planned(
     operation: str, source: Device, target: Device, nbytes: int, shape: Shape | None
 ) -> PlannedTransfer:
-    from unidev.contract.tracer import PlannedTransfer  # only where something records
+    from unidev.values import PlannedTransfer  # only where something records
 
     return PlannedTransfer(operation, source, target, nbytes, shape)
 

@@ -26,15 +26,8 @@ if TYPE_CHECKING:
         with_own_order,
         without_rows,
     )
-    from unidev.contract.device import Device
     from unidev.contract.estimating import Estimator, StepMemory
-    from unidev.contract.group_engine import (
-        Arrangement,
-        GroupEngine,
-        GroupSetting,
-        HelperProcess,
-        Rendezvous,
-    )
+    from unidev.contract.group_engine import Arrangement, GroupEngine, GroupSetting, Rendezvous
     from unidev.contract.hardware_probe import HardwareProbe, RecordedCopy, Training
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Conflict, Installation, Wheel
@@ -54,20 +47,22 @@ if TYPE_CHECKING:
     from unidev.contract.models import AnyModels, Models, Stored, TreeModels, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
-    from unidev.contract.tracer import Patches, PlannedTransfer, Recording, Tracer
+    from unidev.contract.tracer import Patches, Recording, Tracer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.device import Device
     from unidev.system.arguments import seconds_in
     from unidev.system.build_cache import build_once
     from unidev.system.cuda import driver_cuda_version, has_one_instance
     from unidev.system.forking import fork_safe_lock
     from unidev.system.gpu_memory import card_bytes
-    from unidev.system.host.events import Ended, Event, Job, Output, Progress
+    from unidev.system.host.events import Ended, Event, HelperProcess, Job, Output, Progress
     from unidev.system.host.folders import own_folder
     from unidev.system.host.frames import Frame
     from unidev.system.host.host import WorkerHost
     from unidev.system.host.ports import free_ports
     from unidev.system.machine import visible_gpus
     from unidev.system.wording import kind_of
+    from unidev.values import PlannedTransfer
 
     __all__ = [
         "CONTRACT_VERSION",
@@ -153,14 +148,15 @@ if TYPE_CHECKING:
     ]  # fmt: skip
 
 _NAMES = {
+    "device": "Device",
+    "values": "PlannedTransfer",
     "contract.autograd": "Autograd",
     "contract.backend": "Backend",
     "contract.backend_spec": "BackendSpec CONTRACT_VERSION SimulatedGpus Simulator",
     "contract.collectives": "Collectives",
     "contract.copy_stream": "CopyStream",
-    "contract.device": "Device",
     "contract.estimating": "Estimator StepMemory",
-    "contract.group_engine": "Arrangement GroupEngine GroupSetting HelperProcess Rendezvous",
+    "contract.group_engine": "Arrangement GroupEngine GroupSetting Rendezvous",
     "contract.hardware_probe": "HardwareProbe RecordedCopy Training",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Conflict Installation Wheel",
@@ -172,7 +168,7 @@ _NAMES = {
     "contract.models": "AnyModels Models Stored TreeModels check_state found_in",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
-    "contract.tracer": "Patches PlannedTransfer Recording Tracer",
+    "contract.tracer": "Patches Recording Tracer",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "system.gpu_memory": "card_bytes",
     "system.cuda": "driver_cuda_version has_one_instance",
@@ -181,7 +177,7 @@ _NAMES = {
     "system.build_cache": "build_once",
     "system.forking": "fork_safe_lock",
     "system.wording": "kind_of",
-    "system.host.events": "Ended Event Job Output Progress",
+    "system.host.events": "Ended Event HelperProcess Job Output Progress",
     "system.host.folders": "own_folder",
     "system.host.frames": "Frame",
     "system.host.host": "WorkerHost",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.system.host.events import HelperProcess
 
     Tensor = Any
 
@@ -55,17 +56,6 @@ class Rendezvous:
         own = self.hosts[rank]
         found = (name for name, addresses in interfaces if own in (x.address for x in addresses))
         return next(found, None)
-
-
-@dataclass(frozen=True)
-class HelperProcess:
-    """A process that a framework needs beside the workers, on the host of rank 0."""
-
-    name: str
-    """For messages, such as ``MXNet's scheduler``."""
-    arguments: tuple[str, ...]
-    """After the interpreter: ``("-c", "import mxnet")``."""
-    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True)

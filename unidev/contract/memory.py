@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from unidev.backends.driver_memory import DriverMemory
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
+    from unidev.values import MemoryHolder
 
 
 class Extent(NamedTuple):
@@ -21,6 +21,18 @@ class Extent(NamedTuple):
         """Whether the two have a byte in common."""
         start = max(self.address, other.address)
         return start < min(self.address + self.nbytes, other.address + other.nbytes)
+
+
+class DriverMemory(NamedTuple):
+    """A GPU's memory as its driver reports it, in bytes, for all processes together."""
+
+    used_bytes: int
+    free_bytes: int
+    total_bytes: int
+    holders: tuple[MemoryHolder, ...]
+    """The processes that hold it, largest first."""
+    parent: str | None = None
+    """For an instance (MIG), the GPU that is divided: ``GPU 0, NVIDIA H200``."""
 
 
 class Memory(NamedTuple):

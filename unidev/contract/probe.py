@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from unidev.contract.device import Device
     from unidev.contract.hardware_probe import HardwareProbe
     from unidev.contract.layers import Array, Tensor
-    from unidev.contract.tracer import PlannedTransfer
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.values import PlannedTransfer
 
     Contained = tuple[Any, Callable[[Any], Sequence[Tensor]]]
     """A container, and the function that returns all tensors in one of that kind."""

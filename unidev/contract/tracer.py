@@ -19,20 +19,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
-
-
-class PlannedTransfer(NamedTuple):
-    """Bytes that go from one device to another."""
-
-    operation: str
-    """Its name for users: ``Tensor.item``, ``asnumpy``, ``add of mixed operands``."""
-    source: Device
-    target: Device
-    """Values read into Python or NumPy go to ``cpu:0``."""
-    nbytes: int
-    shape: tuple[int, ...] | None
-    """Shape of the tensor that moves; None for several at once, or if unknown."""
+    from unidev.values import PlannedTransfer
 
 
 class Tracer:

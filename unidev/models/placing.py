@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.contract.tracer import PlannedTransfer
     from unidev.tensors.devices import DeviceLike
+    from unidev.values import PlannedTransfer
 
     M = TypeVar("M")
     Opt = TypeVar("Opt")

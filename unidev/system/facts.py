@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unidev.system.late_changes import Change
-
 VENDORS = {"0x10de": "cuda", "0x1002": "rocm", "0x8086": "xpu"}
 """PCI vendor ids, and the platform with which the vendor's GPUs are programmed."""
 MAKERS = {"cuda": "NVIDIA", "rocm": "AMD", "xpu": "Intel", "mps": "Apple"}
@@ -47,16 +45,6 @@ class DeviceFile:
     path: str
     is_accessible: bool = True
     """Whether this user may read and write it."""
-
-
-class MemoryHolder(NamedTuple):
-    """A process that holds memory of a device."""
-
-    pid: int
-    name: str | None
-    """The program's name, without arguments; None: the process belongs to another user."""
-    used_bytes: int | None
-    """None: the driver does not report it, as in some containers and on Windows."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +153,22 @@ class Machine:
         return [each for each in self.device_files if each.path.startswith(prefix)]
 
 
+class Change(NamedTuple):
+    """A variable that has another value than the driver has read, or may have read."""
+
+    variable: str
+    before: str | None
+    """None: it was not set."""
+    now: str | None
+    file: str
+    """The device file that shows that the driver has been initialised."""
+    line: str | None = None
+    """The line of the user's program that changed it later; None: not seen, so perhaps earlier."""
+
+    def __str__(self) -> str:
+        return f"{self.variable} was {_value(self.before)}, and is {_value(self.now)}"
+
+
 @dataclass(frozen=True)
 class Process:
     """The current process."""
@@ -178,3 +182,7 @@ class Process:
     parent_holds_gpu: tuple[str, ...] = ()
     changes: tuple[Change, ...] = ()
     """Variables that were changed too late for the driver, or perhaps so."""
+
+
+def _value(value: str | None) -> str:
+    return "not set" if value is None else repr(value)

@@ -13,7 +13,7 @@ from unidev.system.extras import check_extra
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 _OPERATION = "counting allocated bytes"
 _MANUAL = "https://man7.org/linux/man-pages/man3/mallinfo.3.html"

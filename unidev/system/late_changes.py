@@ -7,8 +7,8 @@ files that the process then has open; elsewhere nothing is found.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
+from unidev.system.facts import Change
 from unidev.system.processes import environment_at_start, open_gpu_files
 from unidev.system.visible import VARIABLES
 
@@ -18,22 +18,6 @@ _FILES = {
     "xpu": ("/dev/dri/renderD",),
 }
 """How the names of the files begin that a process opens when it initialises the driver."""
-
-
-class Change(NamedTuple):
-    """A variable that has another value than the driver has read, or may have read."""
-
-    variable: str
-    before: str | None
-    """None: it was not set."""
-    now: str | None
-    file: str
-    """The device file that shows that the driver has been initialised."""
-    line: str | None = None
-    """The line of the user's program that changed it later; None: not seen, so perhaps earlier."""
-
-    def __str__(self) -> str:
-        return f"{self.variable} was {_shown(self.before)}, and is {_shown(self.now)}"
 
 
 _seen: dict[str, Change] = {}
@@ -76,7 +60,3 @@ def changes() -> tuple[Change, ...]:
         if file is not None:
             found[variable] = Change(variable, before, now, file)
     return tuple(found.values())
-
-
-def _shown(value: str | None) -> str:
-    return "not set" if value is None else repr(value)

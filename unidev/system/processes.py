@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.system.extras import is_complete
-from unidev.system.facts import MemoryHolder, Process
+from unidev.system.facts import Process
 from unidev.system.wording import one_line
+from unidev.values import MemoryHolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

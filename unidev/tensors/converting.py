@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
     from unidev.contract.interop import Interop
-    from unidev.contract.tracer import PlannedTransfer
     from unidev.tensors.devices import DeviceLike
+    from unidev.values import PlannedTransfer
 
 
 def convert(
@@ -309,7 +309,7 @@ class _Conversion:
         return doing, self.device, (shape, self.x.dtype)
 
     def _transfers(self) -> Sequence[PlannedTransfer]:
-        from unidev.contract.tracer import PlannedTransfer  # only where something records
+        from unidev.values import PlannedTransfer  # only where something records
 
         if self.device is self.near:
             return ()

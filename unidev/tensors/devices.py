@@ -6,7 +6,7 @@ from unidev.backends.boundary import errors_of
 from unidev.backends.loading import backend_of_namespace, load_backend
 from unidev.backends.scopes import innermost_device
 from unidev.backends.selection import active_backend
-from unidev.contract.device import MOST_INDEX, Device, registry
+from unidev.device import Device, registry
 from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
 from unidev.system.arguments import non_negative_integer
 from unidev.system.wording import shown
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     To a type checker, the object of a framework that has no types is ``Any``, which is accepted.
     """
 
+MOST_INDEX = 2**31 - 1
+"""Frameworks store indexes in at most 32 bits."""
 KINDS = ("cpu", "gpu")
 """Understood by every backend, whatever devices it has."""
 
@@ -363,6 +365,23 @@ def _checked_index(index: object) -> int:
     return number
 
 
+def _checked_key(backend: object, kind: object, index: object) -> tuple[str, str, int]:
+    number = non_negative_integer(index, MOST_INDEX)
+    if not isinstance(backend, str) or not isinstance(kind, str) or number is None:
+        raise DeviceSpecError(
+            "a Device takes a backend's name, a kind, and a non-negative integer as the index, not "
+            f"{shown((backend, kind, index))}.",
+            spec=index,
+        )
+    return str(backend), str(kind), number
+
+
+def _html(device: Device) -> str:
+    from unidev.system.tables import Table, as_html
+
+    return as_html([Table(("device", "backend"), [(str(device), device.backend)])])
+
+
 def _hardware_name(device: Device) -> str:
     backend = load_backend(device.backend)
     with errors_of(backend, f"reading the name of {device}"):
@@ -375,5 +394,7 @@ def _hardware_name(device: Device) -> str:
     return name if card is None else card.name
 
 
+registry.checked_key = _checked_key
 registry.check_device = check_device
 registry.hardware_name = _hardware_name
+registry.html = _html

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.device import Device
-    from unidev.system.facts import Gpu, MemoryHolder
+    from unidev.system.facts import Gpu
+    from unidev.values import MemoryHolder
 
 _EXAMPLE = 'Example: free="8GiB".'
 

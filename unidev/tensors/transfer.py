@@ -5,7 +5,7 @@ from __future__ import annotations
 from unidev.backends.boundary import call
 from unidev.backends.loading import backend_of_type, copiers, device_getters
 from unidev.backends.transfers import of_tensor
-from unidev.contract.device import Device
+from unidev.device import Device
 from unidev.errors import BackendMismatchError
 from unidev.tensors.contents import values_of
 from unidev.tensors.devices import as_device, resolve_device

@@ -12,8 +12,8 @@ from unidev.contract.tracer import Tracer
 
 if TYPE_CHECKING:
     from unidev.contract.device import Device
-    from unidev.contract.tracer import PlannedTransfer
-    from unidev.tracing.trace import LineTotal, Transfer
+    from unidev.tracing.transfer import Transfer
+    from unidev.values import PlannedTransfer
 
 _MANY = 10
 """The number of calls from which a line gets advice; fewer cost too little to matter."""
@@ -25,10 +25,8 @@ _CHECKPOINTS = ("save_parameters", "load_parameters")
 _SHOWN = ("print", "repr", "str", "format")
 
 
-def advice(total: LineTotal) -> str:
-    """Advice for a line, by its most expensive kind of transfer; "" if there is nothing to do."""
-    first = max(total.kinds, key=lambda kind: kind.cost).first
-    calls = total.calls(first.operation)
+def advice(first: Transfer, calls: int) -> str:
+    """Advice for a line that made ``first`` and the like in so many calls; "" if it needs none."""
     if "operand" in first.operation:
         return (
             f"{spoken(first.operation)}: move them to one device once, with "

@@ -12,7 +12,9 @@ import os
 import re
 import sys
 from inspect import CO_COROUTINE, CO_GENERATOR
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from unidev.values import CELL, Line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
 
-CELL = "In ["
-"""How the names of cells begin."""
 _IN_NAME = re.compile(r"<ipython-input-(\d+)-")
 _SITE = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _STANDARD = os.path.dirname(os.__file__) + os.sep
@@ -58,33 +58,6 @@ def running_cell() -> int | None:
         found = cell_number(frame.f_code.co_filename)
         number = number if found is None else found
     return number
-
-
-class Line(NamedTuple):
-    """A line of the user's program."""
-
-    file: str
-    """Its path; in a notebook, the cell: ``In [4]``."""
-    number: int
-    function: str
-    source: str
-    """Its text; empty if the file cannot be read."""
-
-    def __str__(self) -> str:
-        name = os.path.relpath(self.file) if self._is_near else self.file
-        # `<cell line: 1>`: what some versions of IPython call a cell's own code
-        is_outside = self.function == "<module>" or self.function.startswith("<cell line")
-        where = "" if is_outside else f" in {self.function}"
-        if self.file.startswith(CELL):
-            return f"{self.file}, line {self.number}{where}"
-        return f"{name}:{self.number}{where}"
-
-    @property
-    def _is_near(self) -> bool:
-        try:
-            return self.file.startswith(os.getcwd() + os.sep)
-        except FileNotFoundError:  # the current folder has been deleted
-            return False
 
 
 class _Call:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from unidev.tracing.trace import Trace, Transfer
+    from unidev.tracing.record import Record
+    from unidev.tracing.transfer import Transfer
 
 SCHEMA = 1
 """The version of the JSON schema; raised by changes that break readers."""
 
 
-def json_pieces(trace: Trace) -> Iterator[str]:
+def json_pieces(trace: Record) -> Iterator[str]:
     """The trace as JSON; each transfer on a line of its own."""
     from unidev.system.version import __version__
 
@@ -51,7 +52,7 @@ def json_pieces(trace: Trace) -> Iterator[str]:
     return _document(head, "transfers", (_transfer(each, trace.start) for each in trace.transfers))
 
 
-def chrome_pieces(trace: Trace) -> Iterator[str]:
+def chrome_pieces(trace: Record) -> Iterator[str]:
     """One track for each route, such as ``gpu:0 to cpu:0``, and one event for each transfer."""
     seconds = "real" if trace.is_seconds_real else "of simulated devices, not of a real GPU"
     other = {"seconds": seconds, "left_out": trace.left_out}
@@ -69,7 +70,7 @@ def _document(head: dict[str, Any], name: str, items: Iterable[object]) -> Itera
     yield "\n ]\n}\n"
 
 
-def _events(trace: Trace) -> Iterator[dict[str, Any]]:
+def _events(trace: Record) -> Iterator[dict[str, Any]]:
     process = os.getpid()
     tracks: dict[str, int] = {}
     yield _name("process_name", process, 0, "transfers between devices")
@@ -84,7 +85,7 @@ def _events(trace: Trace) -> Iterator[dict[str, Any]]:
     yield from _exchanges(trace, process, len(tracks) + 1)
 
 
-def _exchanges(trace: Trace, process: int, track: int) -> Iterator[dict[str, Any]]:
+def _exchanges(trace: Record, process: int, track: int) -> Iterator[dict[str, Any]]:
     """Two events for each exchange: while backward ran, and when it was waited for."""
     if trace.exchanges:
         yield _name("thread_name", process, track, "exchange of gradients with other workers")

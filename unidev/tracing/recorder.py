@@ -15,27 +15,30 @@ from unidev.backends.observer import thread
 from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Patches
 from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
+from unidev.system.late_changes import note
 from unidev.system.wording import bytes_text
 from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
-from unidev.tracing.trace import Exchange, Trace, Transfer
+from unidev.tracing.record import Record
+from unidev.tracing.transfer import Exchange, Transfer
 from unidev.tracing.variables import environment_changes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType
-    from typing import TypeVar
+    from typing import Protocol, TypeVar
 
     from unidev.contract.backend import Backend
-    from unidev.contract.tracer import PlannedTransfer
-    from unidev.system.late_changes import Change
-    from unidev.tracing.call_site import Line
-    from unidev.tracing.transfer_guard import transfer_guard
+    from unidev.values import Line, PlannedTransfer
 
     T = TypeVar("T")
-    from collections.abc import Iterator
+
+    class Guard(Protocol):
+        """``transfer_guard``."""
+
+        mode: str
 
 
 class _Begun(NamedTuple):
@@ -54,8 +57,8 @@ class Recorder:
     """
 
     def __init__(self) -> None:
-        self.traces: list[Trace] = []
-        self.guards: list[transfer_guard] = []
+        self.traces: list[Record] = []
+        self.guards: list[Guard] = []
         """The innermost is last; only that one applies."""
         self.not_seen: dict[str, str] = {}
         """Backends that cannot be traced, and why."""
@@ -113,8 +116,9 @@ class Recorder:
         environment_changes.__enter__()
         self._scopes.append(environment_changes)
 
-    def note_variable(self, variable: str, change: Change | None) -> None:
-        """Note that ``variable`` has been changed too late; None: it is as the driver read it."""
+    def note_variable(self, variable: str, before: str | None, now: str | None) -> None:
+        """Note that ``variable`` has been changed, if that is too late for the driver."""
+        change = note(variable, before, now, str(self.lines.here()[0]))
         self.late_changes.pop(variable, None)
         if change is not None:
             self.late_changes[variable] = (
@@ -258,9 +262,16 @@ def _check_guard(mode: str, transfer: PlannedTransfer, line: Line) -> None:
     logging.getLogger("unidev.transfers").warning("%s", message)
 
 
+def current() -> Recorder | None:
+    """The recorder of this thread, if it has one."""
+    recorder = thread.recorder
+    assert recorder is None or isinstance(recorder, Recorder)
+    return recorder
+
+
 def join() -> Recorder:
     """The recorder of this thread, created if necessary, for one more trace or guard."""
-    recorder = thread.recorder
+    recorder = current()
     if recorder is not None:
         recorder.catch_up()
         return recorder
@@ -276,7 +287,7 @@ def join() -> Recorder:
     return recorder
 
 
-def leave(recorder: Recorder | None, entered: Trace | transfer_guard | None, what: str) -> None:
+def leave(recorder: Recorder | None, entered: Record | Guard | None, what: str) -> None:
     """Remove the innermost ``entered`` of ``recorder``; it need not be the last one entered.
 
     A generator may be closed in another thread than the recorder's, which then stops to watch at
@@ -291,7 +302,7 @@ def leave(recorder: Recorder | None, entered: Trace | transfer_guard | None, wha
         raise ScopeError(
             f"`with {what}:` was exited, but it was not entered, or was already exited."
         )
-    if isinstance(entered, Trace):
+    if isinstance(entered, Record):
         entered.finish()
     if recorder is thread.recorder and recorder.is_idle:
         close(recorder)
@@ -348,5 +359,5 @@ class GpuQueries(Patches):
         return asked
 
     def _note(self, name: str, asker: FrameType) -> None:
-        if thread.recorder is not None:
-            thread.recorder.note_gpu_query(name, self._backend, asker)
+        if (recorder := current()) is not None:
+            recorder.note_gpu_query(name, self._backend, asker)

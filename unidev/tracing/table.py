@@ -11,7 +11,7 @@ from unidev.tracing.advice import spoken
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from unidev.tracing.trace import LineTotal, Trace
+    from unidev.tracing.record import LineTotal, Record
 
 _MOST_LINES = 20
 """The most lines that a table shows; ``by_line()`` has them all."""
@@ -21,7 +21,7 @@ _NUMBERS = 3
 """The number of right-aligned columns."""
 
 
-def parts(trace: Trace) -> Iterator[str | Table]:
+def parts(trace: Record) -> Iterator[str | Table]:
     """All of it: what was moved, by which line, advice, and what is not seen."""
     yield from _moved(trace)
     yield from _exchanged(trace)
@@ -30,7 +30,7 @@ def parts(trace: Trace) -> Iterator[str | Table]:
     yield from _unseen(trace)
 
 
-def _moved(trace: Trace) -> Iterator[str | Table]:
+def _moved(trace: Record) -> Iterator[str | Table]:
     totals = trace.by_line()
     if not totals:
         yield "no transfers between devices were seen"
@@ -55,7 +55,7 @@ def _moved(trace: Trace) -> Iterator[str | Table]:
         yield f"and {count_text(len(totals) - len(shown), 'more line')}: trace.by_line()"
 
 
-def _exchanged(trace: Trace) -> Iterator[str]:
+def _exchanged(trace: Record) -> Iterator[str]:
     if trace.exchanges:
         seconds = sum(each.seconds for each in trace.exchanges)
         hidden = sum(each.hidden_s for each in trace.exchanges) / seconds if seconds else 0.0
@@ -65,7 +65,7 @@ def _exchanged(trace: Trace) -> Iterator[str]:
         )
 
 
-def _unseen(trace: Trace) -> Iterator[str]:
+def _unseen(trace: Record) -> Iterator[str]:
     yield from ("", "not seen (see trace.blind_spots for the reasons):")
     for name, why in trace.not_seen.items():
         yield f"  {name}: all transfers except unidev's own: {why}"

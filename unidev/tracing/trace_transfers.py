@@ -50,7 +50,7 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
                 f"trace_transfers's limit must be a non-negative integer, not {shown(limit)}."
             )
         self._limit = limit
-        self._entered: list[Trace] = []
+        self._entered: list[tuple[Recorder, Trace]] = []
 
     def __enter__(self) -> Trace:
         from unidev.tracing.recorder import join
@@ -59,14 +59,14 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
         recorder = join()
         trace = Trace(recorder, self._limit)
         recorder.traces.append(trace)
-        self._entered.append(trace)
+        self._entered.append((recorder, trace))
         return trace
 
     def __exit__(self, *exc_info: object) -> None:
         from unidev.tracing.recorder import leave
 
-        trace = self._entered.pop() if self._entered else None
-        leave(None if trace is None else trace.recorder, trace, "trace_transfers()")
+        recorder, trace = self._entered.pop() if self._entered else (None, None)
+        leave(recorder, trace, "trace_transfers()")
 
 
 class InheritedTraces:
@@ -78,10 +78,13 @@ class InheritedTraces:
     """
 
     def __init__(self) -> None:
-        self._parent = thread.recorder
+        self._parent: Recorder | None = None
         self._own: Recorder | None = None
-        if self._parent is not None:
-            self._line = self._parent.lines.here()[0]
+        if thread.recorder is not None:
+            from unidev.tracing.recorder import current
+
+            if (parent := current()) is not None:
+                self._parent, self._line = parent, parent.lines.here()[0]
 
     def __enter__(self) -> None:
         if self._parent is None:

@@ -57,7 +57,7 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
     def __exit__(self, *exc_info: object) -> None:
         from unidev.tracing.recorder import leave
 
-        own = thread.recorder
-        recorder = own if own in self._entered else self._entered[-1] if self._entered else None
+        innermost = self._entered[-1] if self._entered else None
+        recorder = next((each for each in self._entered if each is thread.recorder), innermost)
         leave(recorder, self, f'transfer_guard("{self.mode}")')
         self._entered.remove(recorder)  # type: ignore[arg-type]  # it was not None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.backends.observer import thread
 from unidev.contract.tracer import Patches
-from unidev.system.late_changes import note
 from unidev.system.visible import VARIABLES
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ def _noting(function: Callable[..., None]) -> Callable[..., None]:
         function(name, *value)
         now = os.fsdecode(value[0]) if value else None
         if before != now:
-            line = str(recorder.lines.here()[0])
-            recorder.note_variable(variable, note(variable, before, now, line))
+            recorder.note_variable(variable, before, now)
 
     return changed
 

@@ -12,7 +12,7 @@ from conformance_children import ChildResult, Job, mutant_job, run_all
 from mutants import IDLE, MUTANTS, SOUND
 from mutants.mutant import NUMPY, PLUGINS, TOY, in_place_of, replace, replace_value, restore
 
-from unidev.contract.device import registry
+from unidev.device import registry
 from unidev.system.child_processes import Interruption
 from unidev.tensors import devices
 from unidev.tensors.devices import check_device, resolve_device

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from mutants.cards.hardware import cards_mutant, put_cards_into
 from mutants.mutant import around, mutant, replace_value
-from unidev.backends.driver_memory import DriverMemory
 from unidev.backends.numpy_backend.models import NumpyModels
+from unidev.contract.memory import DriverMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract.probe import TransferExample
-from unidev.contract.tracer import PlannedTransfer
+from unidev.values import PlannedTransfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,8 +13,7 @@ from unidev.system.host.ports import LOOPBACK, free_ports
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract.group_engine import HelperProcess
-    from unidev.system.host.events import Event, Job
+    from unidev.system.host.events import Event, HelperProcess, Job
     from unidev.system.host.frames import Frame
 
 

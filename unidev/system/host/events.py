@@ -1,7 +1,8 @@
-"""What a launcher starts, and what it reports: a job for each worker, and the workers' events."""
+"""What a launcher starts, and what it reports: jobs and helpers, and the workers' events."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -20,6 +21,17 @@ class Job(NamedTuple):
     """The statements that the worker's Python executes."""
     order: bytes
     """The body of the first message to it."""
+
+
+@dataclass(frozen=True)
+class HelperProcess:
+    """A process that a framework needs beside the workers, on the host of rank 0."""
+
+    name: str
+    """For messages, such as ``MXNet's scheduler``."""
+    arguments: tuple[str, ...]
+    """After the interpreter: ``("-c", "import mxnet")``."""
+    environment: Mapping[str, str]
 
 
 class Output(NamedTuple):

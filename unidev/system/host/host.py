@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import IO
 
-    from unidev.contract.group_engine import HelperProcess
-    from unidev.system.host.events import Job
+    from unidev.system.host.events import HelperProcess, Job
 
 _ROOT = str(Path(__file__).parents[3])
 _TICK_S = 0.1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract.tracer import PlannedTransfer
+from unidev.values import PlannedTransfer
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
