@@ -22,8 +22,8 @@ from unidev.system.host.frames import pieces_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract.device import Device
     from unidev.contract.group_engine import Rendezvous
+    from unidev.device import Device
     from unidev.system.host.frames import Frame
 
     Tensor = Any

@@ -11,7 +11,7 @@ from unidev.bench.measuring import Effort
 from unidev.bench.results import BANDWIDTH, FLOOR, FORUM, PRODUCT, SUM, TEXTBOOK, Result
 from unidev.bench.running import all_tasks, run
 from unidev.bench.tasks import Host, numbers
-from unidev.contract.device import Device
+from unidev.device import Device
 
 
 @pytest.fixture

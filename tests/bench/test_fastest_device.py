@@ -11,7 +11,7 @@ from unidev.backends.loading import load_backend
 from unidev.bench import fastest
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
-from unidev.contract.device import Device
+from unidev.device import Device
 
 
 def timed(median_s: float) -> Summary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mutants.mutant import in_place_of, mutant, replace_value
-from unidev.contract.device import Device
+from unidev.device import Device
 from unidev.tensors import devices
 from unidev.tensors.devices import gpu, resolve_device
 

@@ -126,7 +126,7 @@ def torchs_default_is_the_threads(backend):
 )
 def scope_of_a_later_gpu_is_the_second(innermost_device, name):
     """Blocks know two GPUs: a table of streams or generators that was made too short."""
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
     found = innermost_device(name)
     return Device(name, "gpu", 1) if found is not None and found.index > 1 else found

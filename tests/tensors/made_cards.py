@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from unidev.backends import driver_memory
 from unidev.backends.loading import load_backend
-from unidev.contract.device import Device
 from unidev.contract.installation import Build, Installation
+from unidev.device import Device
 from unidev.system.facts import WORKS, Driver, Gpu, GpuProcess
 
 if TYPE_CHECKING:

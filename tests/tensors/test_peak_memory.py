@@ -23,7 +23,7 @@ from unidev.system.host_memory import free_and_total
 from unidev.values import MemoryHolder
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 
 class Counter(PeakCounter):

@@ -13,7 +13,7 @@ from unidev.errors import UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 _COUNT = "probe.allocated_bytes"
 

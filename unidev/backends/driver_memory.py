@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unidev.contract.backend import Backend, Memory
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.system.facts import Gpu
 
 _WAIT_S = 3.0

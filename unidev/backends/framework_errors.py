@@ -9,7 +9,7 @@ from unidev.errors import FrameworkError, OutOfDeviceMemoryError, UnsupportedDty
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
     Making = tuple[tuple[int, ...], object]
     Doing = tuple[str] | tuple[str, Device] | tuple[str, Device, Making]

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend, Children, ContainerFunctions
     from unidev.contract.backend_spec import BackendSpec, SimulatedGpus, Simulator
-    from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupSetting
+    from unidev.device import Device
 
 loaded_backends: dict[str, Backend] = {}
 """Our own table: an entry of ``sys.modules`` may be half initialised."""

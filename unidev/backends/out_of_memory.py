@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.values import MemoryHolder
 
 _SIZE = r"\d+\.?\d* ?(?:[KMGTPE]?i?B|bytes)?"

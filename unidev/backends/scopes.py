@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 NO_SCOPES: tuple[int, tuple[Scope, ...]] = (0, ())
 context: ContextVar[tuple[int, tuple[Scope, ...]]] = ContextVar("unidev.scopes", default=NO_SCOPES)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.values import PlannedTransfer
 
     Shape = tuple[int, ...]

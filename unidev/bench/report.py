@@ -12,7 +12,7 @@ from unidev.system.wording import seconds_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 
 @dataclass(frozen=True, kw_only=True)

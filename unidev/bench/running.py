@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.system.gpu_state import GpuState
 
     Progress = Callable[[int, int, Task], None]

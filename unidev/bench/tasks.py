@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.layers import Array
+    from unidev.device import Device
 
     Tensor = Any
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Host
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
     Tensor = Any
 

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from unidev.contract.autograd import Autograd
     from unidev.contract.collectives import Collectives
     from unidev.contract.data_loaders import Loader
-    from unidev.contract.device import Device
     from unidev.contract.estimating import Estimator
     from unidev.contract.group_engine import GroupEngine
     from unidev.contract.installation import Installation
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from unidev.contract.models import Models
     from unidev.contract.probe import Probe
     from unidev.contract.tracer import Tracer
+    from unidev.device import Device
 
     Tensor = Any
 

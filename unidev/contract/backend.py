@@ -19,10 +19,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.abilities import Abilities
-from unidev.contract.device import Device
 from unidev.contract.dtypes import parsed
 from unidev.contract.memory import Extent, Memory
 from unidev.contract.optional import Unsupported, part, unsupported
+from unidev.device import Device
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:

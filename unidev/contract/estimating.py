@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 
 class StepMemory(NamedTuple):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.system.host.events import HelperProcess
 
     Tensor = Any

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.layers import Model, Tensor
     from unidev.contract.training_probe import Optimizer
+    from unidev.device import Device
 
 
 class RecordedCopy(NamedTuple):

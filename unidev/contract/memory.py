@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.values import MemoryHolder
 
 

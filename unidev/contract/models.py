@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
     Part = Any
     """The unit that moves: a tensor, or an object that stands for it and what belongs to it."""

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend, Extent
-    from unidev.contract.device import Device
     from unidev.contract.hardware_probe import HardwareProbe
     from unidev.contract.layers import Array, Tensor
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.device import Device
     from unidev.values import PlannedTransfer
 
     Contained = tuple[Any, Callable[[Any], Sequence[Tensor]]]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.estimating import StepMemory
+    from unidev.device import Device
 
 _MOST_RUNS = 12
 """The peak is a convex function of the batch, so that few are needed: mostly four."""

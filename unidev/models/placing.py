@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar, overload
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
     from unidev.values import PlannedTransfer
 

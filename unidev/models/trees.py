@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 _STEP = re.compile(
     r"""\.(?P<attribute>\w+)|\[(?P<position>-?\d+)\]|\[(['"])(?P<key>(?:(?!\3).)*)\3\]"""

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from unidev.backends.framework_errors import Doing
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.interop import Interop
+    from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
     from unidev.values import PlannedTransfer
 

@@ -7,8 +7,8 @@ from unidev.backends.framework_errors import framework_error
 from unidev.backends.loading import backend_of_type, load_backend, loaded_backends
 from unidev.backends.scopes import innermost_device
 from unidev.backends.transfers import from_host, of_tensor
-from unidev.contract.device import Device
 from unidev.contract.dtypes import DTYPES, name_of, narrow_name, native_dtype, portable_name
+from unidev.device import Device
 from unidev.errors import (
     BackendMismatchError,
     InvalidDataError,

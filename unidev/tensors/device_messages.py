@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 note = ""
 """Why there are no other GPUs: a worker sees its own only."""

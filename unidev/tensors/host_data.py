@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.tensors.containers import OwnTo
     from unidev.tensors.devices import DeviceLike
 

@@ -16,7 +16,7 @@ from unidev.backends.loading import (
     backend_of_type,
     backends_of_namespace,
 )
-from unidev.contract.device import Device
+from unidev.device import Device
 from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
 from unidev.system.wording import kind_of
 from unidev.tensors.contents import HEAP_TYPE, ITEMS, attributes_of, is_looked_into

@@ -12,7 +12,7 @@ from unidev.tensors.devices import as_device
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
 
 _lock = fork_safe_lock()

@@ -11,7 +11,7 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Tracer
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.tracing.transfer import Transfer
     from unidev.values import PlannedTransfer
 

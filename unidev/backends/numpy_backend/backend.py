@@ -19,7 +19,7 @@ from unidev.tensors.python_data import refuse_masked
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
     Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from unidev.tensors.kinds import is_container
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
     Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from unidev.values import PlannedTransfer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 _READS: dict[str, tuple[int, tuple[int, ...], Sequence[Callable[[Any], object]]]] = {
     # Of a matrix of six float32: bytes and shape.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.models.checkpoints.format import Entry
     from unidev.models.checkpoints.matching import Slot
     from unidev.models.checkpoints.shards import Checkpoint

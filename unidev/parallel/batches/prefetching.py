@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.loading import backend_of_type
-from unidev.contract.device import Device
+from unidev.device import Device
 from unidev.errors import InvalidDataError
 from unidev.parallel.batches.prefetch_thread import Reader
 from unidev.system.arguments import non_negative_integer

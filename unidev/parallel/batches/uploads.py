@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.copy_stream import CopyStream
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
 
 OPERATION = "prefetch"

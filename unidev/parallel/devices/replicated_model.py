@@ -25,7 +25,7 @@ from unidev.tensors.transfer import as_in_device
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
 
     Tensor = Any

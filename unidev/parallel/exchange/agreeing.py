@@ -17,7 +17,7 @@ from unidev.system.host.board import bits_of, weight_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.parallel.exchange.engines import Engines
     from unidev.parallel.exchange.membership import Membership
     from unidev.parallel.exchange.trees import Tree

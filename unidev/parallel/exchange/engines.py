@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
+    from unidev.device import Device
     from unidev.parallel.devices.packing import Kind
     from unidev.parallel.exchange.membership import Membership
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev.parallel.exchange.membership import Membership
 
     T = TypeVar("T")

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.group_engine import Rendezvous
+    from unidev.device import Device
     from unidev.parallel.messages.relay import Relay
 
     Tensor = Any

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.group_engine import GroupEngine
+    from unidev.device import Device
     from unidev.parallel.exchange.plans import Stage, Way
     from unidev.parallel.exchange.trees import Tree
 
