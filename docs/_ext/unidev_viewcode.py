@@ -30,7 +30,7 @@ def correct(
         known = (anchor, f"unidev.contract.{name}", f"unidev.errors.{name}")
         for each in known:
             if each in objects and f"{objects[each].docname}.html" in address:
-                return link[0].replace(f"#{anchor}", f"#{each}")
+                return link[0].replace(f"#{anchor}", f"#{objects[each].node_id}")
         return ""
 
     context["body"] = _BACK.sub(corrected, context["body"])
