@@ -90,16 +90,16 @@ def test_imports_lead_down(house: str) -> None:
 
 
 @pytest.mark.parametrize("house", STOREYS)
-def test_each_package_has_a_storey(house: str) -> None:
+def test_each_package_is_in_the_map(house: str) -> None:
     folder = FILES[house].parent
     packages = {path.parent.name for path in folder.glob("*/*.py")}
-    assert packages <= {*STOREYS[house]}
     files = {path.stem for path in folder.glob("*.py")}
-    assert {*STOREYS[house]} - packages - {"", "numpy_backend"} <= files
+    named = {*STOREYS[house]} - {"numpy_backend"}
+    assert packages <= named <= packages | files | {""}
+    assert "" in named or files - {"__init__"} <= named
 
 
 def test_the_hall_is_small() -> None:
-    assert {path.stem for path in (ROOT / "unidev").glob("*.py")} <= {*STOREYS["unidev"]}
     assert len(list(ROOT.glob("unidev/*/__init__.py"))) <= 11
 
 
