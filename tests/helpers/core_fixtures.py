@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from unidev import device as device_module
 from unidev.backends import discovery as plugins
 from unidev.backends import loading, scopes, selection
-from unidev import device as device_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
