@@ -12,37 +12,47 @@ the published figures. The backend is torch, tensorflow, paddle, mxnet or jax; N
 gradients.
 """
 
+import argparse
 import gzip
-import operator
+import json
+import statistics
+import sys
 import time
-from functools import partial
+import timeit
 from pathlib import Path
 
 import numpy as np
-from questions import (
-    Attempt,
-    announce,
-    check_gradients,
-    chosen_devices,
-    counting,
-    listed,
-    options,
-    run,
-    say_what_is_missing,
-    seconds_or_none,
-    time_text,
-    waited,
-    write_json,
-)
-from train_digits import integer_from
 
 import unidev
-from unidev.bench import images
-from unidev.bench.measuring import measure
-from unidev.system.wording import count_text, seconds_text
+from unidev import nn
 
-DRAWN, FULL_EPOCHS = 6400, 10
+BATCH, LEARNING_RATE, MOMENTUM = 64, 0.01, 0.5
+IMAGES, DRAWN, FULL_EPOCHS = 60_000, 6400, 10
+CLASSES, PIXELS = 10, 28
+MEAN, DEVIATION = 0.1307, 0.3081
+"""Those of MNIST's pixels, from 0 to 1."""
 ROWS = 200
+
+
+def make_net():
+    """Two convolutions and two dense layers.
+
+    https://github.com/pytorch/examples/blob/0.4/mnist/main.py
+    """
+    return nn.sequential(
+        nn.conv2d(1, 10, 5), nn.max_pool2d(2), nn.relu(),
+        nn.conv2d(10, 20, 5), nn.max_pool2d(2), nn.relu(),
+        nn.flatten(), nn.dense(320, 50), nn.relu(), nn.dense(50, CLASSES),
+    )  # fmt: skip
+
+
+def draw(count, seed):
+    """Images of 28 by 28 and their labels: a picture of noise for each class, and more noise."""
+    generator = np.random.default_rng([seed, 2018])
+    pictures = generator.standard_normal((CLASSES, 1, PIXELS, PIXELS), dtype="float32")
+    labels = generator.integers(CLASSES, size=count)
+    noise = generator.standard_normal((count, 1, PIXELS, PIXELS), dtype="float32")
+    return (pictures[labels] + 2 * noise) / np.float32(5**0.5), labels.astype("int64")
 
 
 def read_idx(path):
@@ -51,151 +61,184 @@ def read_idx(path):
     with content as file:
         data = file.read()
     if len(data) < 4 or data[:3] != b"\0\0\x08":
-        raise ValueError(f"{path} is not an IDX file of bytes")
+        raise unidev.InvalidDataError(f"{path} is not an IDX file of bytes")
     sizes = np.frombuffer(data, ">i4", data[3], offset=4)
     values = np.frombuffer(data, "uint8", offset=4 + 4 * data[3])
     if values.size != sizes.prod():
-        raise ValueError(f"{path} has {values.size:,} bytes, and its header says {sizes.prod():,}")
+        raise unidev.InvalidDataError(
+            f"{path} has {values.size:,} bytes, and its header says {sizes.prod():,}"
+        )
     return values.reshape(sizes)
 
 
 def read_images(image_path, label_path):
     """Images and labels of two IDX files, normalised as PyTorch's example does."""
     pictures, labels = read_idx(image_path), read_idx(label_path)
-    if pictures.ndim != 3 or pictures.shape[1:] != (images.PIXELS, images.PIXELS):
-        raise ValueError(f"{image_path} has no images of 28 by 28: its shape is {pictures.shape}")
-    if labels.shape != pictures.shape[:1] or labels.max(initial=0) >= images.CLASSES:
-        raise ValueError(f"{label_path} has no labels from 0 to 9, one for each image")
-    scaled = (pictures[:, None].astype("float32") / 255 - images.MEAN) / images.DEVIATION
+    if pictures.ndim != 3 or pictures.shape[1:] != (PIXELS, PIXELS):
+        raise unidev.InvalidDataError(
+            f"{image_path} has no images of 28 by 28: its shape is {pictures.shape}"
+        )
+    if labels.shape != pictures.shape[:1] or labels.max(initial=0) >= CLASSES:
+        raise unidev.InvalidDataError(f"{label_path} has no labels from 0 to 9, one for each image")
+    scaled = (pictures[:, None].astype("float32") / 255 - MEAN) / DEVIATION
     return scaled.astype("float32"), labels.astype("int64")
 
 
-def train(device, given, data, attempt):
-    """Train for the epochs, until Ctrl-C at most; returns the losses and the seconds a step."""
+def loss_of(net, X, y):
+    """The loss that training minimizes."""
+    return nn.functional.softmax_cross_entropy(net(X), y)
+
+
+def stepper(net):
+    """``step(X, y)`` of SGD with momentum, as PyTorch defines it; it returns the loss."""
+    gradients_of = unidev.value_and_grad(loss_of)
+    velocity = {}
+
+    def step(X, y):
+        loss, gradients = gradients_of(net, X, y)
+        for name, gradient in gradients.items():
+            old = velocity.get(name)
+            velocity[name] = gradient if old is None else old * MOMENTUM + gradient
+        unidev.sgd(net, velocity, lr=LEARNING_RATE)
+        return unidev.to_numpy(loss).item()
+
+    return step
+
+
+def train(device, given, data, found):
+    """Train for the epochs; the losses and the seconds of a step go to ``found`` as they come."""
     unidev.seed(given.seed)
     pictures, labels = data
-    steps = -(-len(labels) // images.BATCH)
-    total, losses = steps * given.epochs, []
+    losses, began = found["losses"], 0.0
+    total = given.epochs * -(-len(labels) // BATCH)
     with device:
-        step = images.stepper(images.make_net())
-
-        def take(chosen):
-            X = unidev.array(pictures[chosen], device=device)
-            y = unidev.array(labels[chosen], device=device)
-            losses.append(unidev.to_numpy(step(X, y)).item())
-
-        began, first = time.perf_counter(), 0
-        with attempt, counting(f"steps on {device}", total) as count:
-            for epoch in range(given.epochs):
-                order = np.random.default_rng([given.seed, epoch]).permutation(len(labels))
-                for start in range(0, len(labels), images.BATCH):
-                    take(order[start : start + images.BATCH])
-                    count(len(losses))
-                    if len(losses) == 1:  # it compiles and allocates, and is not counted
-                        began, first = time.perf_counter(), 1
-                    if given.full and len(losses) == 11:
-                        each = (time.perf_counter() - began) / 10
-                        announce(f"{count_text(given.epochs, 'epoch')} on {device}", each * total)
-    return losses, (time.perf_counter() - began) / max(1, len(losses) - first)
+        step = stepper(make_net())
+        for epoch in range(given.epochs):
+            order = np.random.default_rng([given.seed, epoch]).permutation(len(labels))
+            for start in range(0, len(labels), BATCH):
+                chosen = order[start : start + BATCH]
+                X, y = unidev.array(pictures[chosen]), unidev.array(labels[chosen])
+                losses.append(step(X, y))
+                done = len(losses) - 1  # the first compiles and allocates, and is not counted
+                if not done:
+                    began = time.perf_counter()
+                elif not device.is_simulated:  # else it would be the CPU's time
+                    found["seconds a step"] = (time.perf_counter() - began) / done
+                if given.full and done == 10:
+                    each = (time.perf_counter() - began) / done
+                    print(f"{total:,} steps on {device}: about {each * total:.0f} s", flush=True)
 
 
-def report(device, losses, each, epoch_steps):
-    """Print what was found on one device, and return it for the JSON file."""
-    print(f"{device}: losses {listed(losses)}")
+def time_text(seconds):
+    """The seconds; None if the device is simulated, since they would be the CPU's."""
+    return "no time, simulated" if seconds is None else f"{seconds:.3g} s"
+
+
+def report(found, epoch_steps):
+    """Print what was found on one device."""
+    device, losses, each = found["device"], found["losses"], found["seconds a step"]
+    print(f"{device}: losses {', '.join(f'{loss:.4g}' for loss in losses[:10])}")
     if losses:
         # An epoch is that of the published size, whatever was run.
-        epoch_s = each * -(-images.IMAGES // images.BATCH)
+        epoch_s = each and each * -(-IMAGES // BATCH)
         print(
-            f"{device}: {len(losses):,} steps, each: {time_text(device, each)}; an epoch of "
-            f"{images.IMAGES:,} images at that rate: {time_text(device, epoch_s)}; mean loss of "
-            f"the last {min(epoch_steps, len(losses)):,} steps "
-            f"{np.mean(losses[-epoch_steps:]):.4f}",
-            flush=True,
+            f"{device}: {len(losses):,} steps, each: {time_text(each)}; an epoch of {IMAGES:,} "
+            f"images at that rate: {time_text(epoch_s)}; mean loss of the last "
+            f"{min(epoch_steps, len(losses)):,} steps {np.mean(losses[-epoch_steps:]):.4f}"
         )
-    return {
-        "device": str(device),
-        "losses": losses,
-        "seconds a step": seconds_or_none(device, each),
-    }
 
 
 def compare(runs):
     """Print the ratio of the epochs, if two devices have times."""
-    timed = [run for run in runs if run["seconds a step"] is not None and run["losses"]]
+    timed = [run for run in runs if run["seconds a step"]]
     if len(timed) > 1:
         first, second = timed[:2]
         ratio = first["seconds a step"] / second["seconds a step"]
         print(f"{second['device']} is {ratio:.3g} times as fast as {first['device']}")
-    print("published, ten epochs: 153 s on a CPU, 83 s on a GPU")
+    print("published, ten epochs: 153 s on a CPU, 83 s on a GPU", flush=True)
 
 
-def products(devices, seed):
+def products(devices, seed, found):
     """The seconds of a product in three ways, printed: by NumPy, there, and back and forth."""
     x, y = np.random.default_rng(seed).random((2, ROWS, ROWS), dtype="float32")
-    numpy_s = measure(lambda: x @ y).median_s
-    print(f"a product of {ROWS} by {ROWS} by NumPy: {seconds_text(numpy_s)}")
-    found = {"numpy": numpy_s}
+    found["numpy"] = median_of(lambda: x @ y)
+    print(f"a product of {ROWS} by {ROWS} by NumPy: {time_text(found['numpy'])}")
     for device in devices:
-        if device.is_simulated:
-            continue
-        X, Y = (unidev.array(each, device=device) for each in (x, y))
-        with device:
-            there = measure(waited(device, partial(operator.matmul, X, Y))).median_s
-            back = measure(partial(back_and_forth, device, x, y)).median_s
-        print(f"on {device}: {seconds_text(there)}; back and forth each time: {seconds_text(back)}")
-        found[str(device)] = [there, back]
+        if not device.is_simulated:
+            found[str(device)] = there, back = product_on(device, x, y)
+            print(f"on {device}: {time_text(there)}; back and forth each time: {time_text(back)}")
     print("published: the GPU 6 times as fast as NumPy, and as slow if it goes back and forth")
-    return found
 
 
-def back_and_forth(device, x, y):
-    """A product of NumPy's arrays, whose result is one again."""
-    return unidev.to_numpy(unidev.array(x, device=device) @ unidev.array(y, device=device))
+def product_on(device, x, y):
+    """The seconds of a product of tensors there, and of one of NumPy's arrays by way of it."""
+    with device:
+        X, Y = unidev.array(x), unidev.array(y)
+
+        def waited():
+            kept = X @ Y
+            unidev.synchronize(device)
+            return kept
+
+        there = median_of(waited)
+        back = median_of(lambda: unidev.to_numpy(unidev.array(x) @ unidev.array(y)))
+    return there, back
+
+
+def median_of(call):
+    """The median of its seconds."""
+    return statistics.median(timeit.repeat(call, number=1, repeat=30))
 
 
 def arguments():
     """Parse the command line."""
-    parser = options(__doc__, f"{FULL_EPOCHS} epochs of {images.IMAGES:,} images")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--epochs", type=integer_from(1), metavar="N",
-        help=f"the number of epochs (default: 1; with --full {FULL_EPOCHS})")  # fmt: skip
-    add("--drawn", type=integer_from(1), metavar="N",
-        help=f"the images to draw (default: {DRAWN:,}; with --full {images.IMAGES:,})")  # fmt: skip
+    add("--full", action="store_true",
+        help=f"the published size: {FULL_EPOCHS} epochs of {IMAGES:,} images")  # fmt: skip
+    add("--epochs", type=int, help=f"the number of epochs (default: 1; with --full {FULL_EPOCHS})")
+    add("--drawn", type=int,
+        help=f"the images to draw (default: {DRAWN:,}; with --full {IMAGES:,})")  # fmt: skip
     add("--idx", nargs=2, metavar=("IMAGES", "LABELS"),
         help="read the images and labels from these files instead")  # fmt: skip
+    add("--on", nargs="+", metavar="DEVICE", help="in turn (default: the CPU and the first GPU)")
+    add("--seed", type=int, default=0, help="for the weights and the data (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
     given.epochs = given.epochs or (FULL_EPOCHS if given.full else 1)
-    if given.idx and given.drawn:
-        parser.error("argument --drawn: not with --idx, which reads all images of its files")
-    for path in given.idx or ():
-        if not Path(path).is_file():
-            parser.error(f"argument --idx: there is no file {path!r}")
-    given.drawn = given.drawn or (images.IMAGES if given.full else DRAWN)
-    return given, chosen_devices(parser, given.on)
+    given.drawn = given.drawn or (IMAGES if given.full else DRAWN)
+    return given
 
 
 def main():
-    """Train on each device, multiply, and report."""
-    given, devices = arguments()
-    check_gradients()
+    """Train on each device, multiply, and report; Ctrl-C keeps the results so far."""
+    given = arguments()
+    devices = list(dict.fromkeys(map(unidev.as_device, given.on or ("cpu", unidev.try_gpu()))))
+    unidev.no_grad()  # an error with NumPy, which has no gradients
+    data = read_images(*given.idx) if given.idx else draw(given.drawn, given.seed)
+    runs, found, code = [], {}, 0
     try:
-        data = read_images(*given.idx) if given.idx else images.draw(given.drawn, given.seed)
-    except (ValueError, OSError) as error:
-        raise unidev.InvalidDataError(f"argument --idx: {error}") from error
-    attempt, runs, found = Attempt(), [], {}
-    epoch_steps = -(-len(data[1]) // images.BATCH)
-    for device in devices:
-        if attempt.is_stopped:
-            break
-        runs.append(report(device, *train(device, given, data, attempt), epoch_steps))
+        for device in devices:
+            runs.append({"device": str(device), "losses": [], "seconds a step": None})
+            train(device, given, data, runs[-1])
+        products(devices, given.seed, found)
+    except KeyboardInterrupt:
+        code = 130
+    for run in runs:
+        report(run, -(-len(data[1]) // BATCH))
     compare(runs)
-    if not attempt.is_stopped:
-        with attempt:
-            found = products(devices, given.seed)
-    say_what_is_missing(devices)
-    write_json(given.json, {"backend": devices[0].backend, "runs": runs, "products": found})
-    return attempt.is_stopped
+    if all(device.kind == "cpu" or device.is_simulated for device in devices):
+        print("No real GPU took part: this is the CPU's side alone.")
+    if given.json:
+        found = {"backend": devices[0].backend, "runs": runs, "products": found}
+        given.json.write_text(json.dumps(found) + "\n")
+    return code
 
 
 if __name__ == "__main__":
-    run("cpu_or_gpu", main)
+    try:
+        sys.exit(main())
+    except (unidev.UnidevError, OSError) as error:
+        sys.exit(f"cpu_or_gpu.py: {error}")

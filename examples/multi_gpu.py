@@ -16,23 +16,29 @@ import json
 import statistics
 import sys
 import time
+from pathlib import Path
 
-from multi_gpu_from_scratch import count_text, plot, report
-from train_digits import (
-    BATCH_SIZE,
-    batches,
-    check_installed,
-    integer_from,
-    load_data,
-    loss_of,
-    new_file,
-)  # fmt: skip
+import numpy as np
 
 import unidev
 from unidev import nn
 
+BATCH_SIZE = 32
 MEASURED = 10
 """The number of steps that are timed, by parts, after the training."""
+
+
+def load_data():
+    """Training and test data, each as images and labels in NumPy arrays."""
+    from sklearn.datasets import load_digits  # pip install scikit-learn
+
+    images, labels = load_digits(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(images))
+    images = images[order].reshape(-1, 1, 8, 8).astype("float32")
+    labels = labels[order].astype("int64")
+    seen = images[:1437]  # the other 360 are for testing
+    images = (images - seen.mean()) / seen.std()
+    return (images[:1437], labels[:1437]), (images[1437:], labels[1437:])
 
 
 def make_net(channels=16):
@@ -55,59 +61,63 @@ def make_net(channels=16):
     )  # fmt: skip
 
 
+def batches(data, seed):
+    """Yield batches of images and labels, in an order drawn with ``seed``; each image once."""
+    images, labels = data
+    order = np.random.default_rng(seed).permutation(len(images))
+    for start in range(0, len(order), BATCH_SIZE):
+        chosen = order[start : start + BATCH_SIZE]
+        yield images[chosen], labels[chosen]
+
+
+def loss_of(net, X, y):
+    """The loss that training minimizes."""
+    return nn.functional.softmax_cross_entropy(net(X), y)
+
+
 def train(devices, epochs, seed):
     """Train on these devices, and return what was found."""
     unidev.seed(seed)
     net = unidev.DataParallel(make_net(), devices)
     found = fit(net, devices, epochs, seed, lambda gradients: unidev.sgd(net, gradients, lr=0.1))
-    return {**found, **parts(net)}
+    found.update(parts(net))
+    if len(devices) > 1:
+        ratio = found["reducing"] / found["computing"]
+        print(f"reducing gradients takes {ratio:.2g} of the time of computing them")
+    return found
 
 
 def fit(net, devices, epochs, seed, step):
-    """Train ``net``, with ``step(gradients)`` for each batch; returns losses, accuracies, times."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    training, testing = load_data()
+    """Train ``net``, with ``step(gradients)`` for each batch, and return what was found."""
+    training, (unseen, answers) = load_data()
+    gradients_of = unidev.value_and_grad(loss_of)
     losses, accuracies, seconds = [], [], []
-    name = count_text(len(devices))
-    with Progress(disable=not Console().is_terminal) as progress:
-        bar = progress.add_task(name, total=epochs * -(-len(training[0]) // BATCH_SIZE))
-        for epoch in range(1, epochs + 1):
-            start, total = time.perf_counter(), 0.0
-            for images, labels in batches(training, [seed, epoch]):
-                batch = on(devices, images, labels)
-                loss, gradients = unidev.value_and_grad(loss_of)(net, *batch)
-                step(gradients)
-                total += unidev.to_numpy(loss).item() * len(labels)
-                progress.advance(bar)
-            seconds.append(time.perf_counter() - start)
-            losses.append(total / len(training[0]))
-            images, labels = testing
-            accuracies.append(unidev.evaluate_accuracy(net, [(unidev.array(images), labels)]))
-            print(
-                f"{name}, epoch {epoch:2}: loss {losses[-1]:.4f}, test accuracy "
-                f"{accuracies[-1]:.4f}, {seconds[-1]:.2f} s",
-                flush=True,
-            )
+    for epoch in range(1, epochs + 1):
+        start, total = time.perf_counter(), 0.0
+        for images, labels in batches(training, [seed, epoch]):
+            X = unidev.array(images, device=devices[0])
+            y = unidev.array(labels, device=devices[0])
+            loss, gradients = gradients_of(net, X, y)
+            step(gradients)
+            total += unidev.to_numpy(loss).item() * len(labels)
+        seconds.append(time.perf_counter() - start)
+        losses.append(total / len(training[0]))
+        accuracies.append(unidev.evaluate_accuracy(net, [(unidev.array(unseen), answers)]))
+        print(
+            f"devices: {len(devices)}, epoch {epoch:2}: loss {losses[-1]:.4f}, test accuracy "
+            f"{accuracies[-1]:.4f}, {seconds[-1]:.2f} s",
+            flush=True,
+        )
     return {
         "devices": len(devices), "losses": losses, "accuracies": accuracies,
         "seconds": statistics.median(seconds),
     }  # fmt: skip
 
 
-def on(devices, images, labels):
-    """Images on the first device, and labels on the last, where a net that is spread ends.
-
-    A ``DataParallel`` splits both, wherever they are.
-    """
-    return unidev.array(images, device=devices[0]), unidev.array(labels, device=devices[-1])
-
-
 def parts(net):
     """The seconds of a step's parts: computing, and all that several devices add to it."""
     (images, labels), _ = load_data()
-    whole = on(net.devices, images[:BATCH_SIZE], labels[:BATCH_SIZE])
+    whole = unidev.array(images[:BATCH_SIZE]), unidev.array(labels[:BATCH_SIZE])
     shares = unidev.split_batch(whole, net.devices)
     of = unidev.value_and_grad(loss_of)
     steps, alone = [], []
@@ -130,46 +140,31 @@ def seconds_of(call, *given):
     return time.perf_counter() - start
 
 
-def arguments(program, description):
-    """Parse the command line."""
+def main():
+    """Train on one device and on several."""
     parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--devices", type=integer_from(1), default=2, metavar="N",
-        help="compare one GPU with this many (default: 2)")  # fmt: skip
-    add("--epochs", type=integer_from(1), default=5, metavar="N",
-        help="the number of epochs (default: 5)")  # fmt: skip
-    add("--seed", type=integer_from(0), default=0, metavar="N",
-        help="for the weights and the batches (default: 0)")  # fmt: skip
-    add("--plot", type=new_file, default=f"{program}.png", metavar="FILE",
-        help=f"the PNG file for the plots (default: {program}.png)")  # fmt: skip
-    add("--json", type=new_file, metavar="FILE", help="also write the numbers to this file")
-    return parser.parse_args()
-
-
-def compare(program, description, train):
-    """``train(devices, epochs, seed)`` on one device and on several; draw and report."""
-    given = arguments(program, description)
-    check_installed(sklearn="scikit-learn", matplotlib="matplotlib", rich="rich")
-    try:
-        gpus = unidev.try_all_gpus()
-        if len(gpus) < given.devices:
-            sys.exit(
-                f"{program}.py: --devices {given.devices} needs as many GPUs, and there are "
-                f"{unidev.num_gpus()}: set UNIDEV_SIMULATE={given.devices} for simulated ones"
-            )
-        counts = dict.fromkeys((1, given.devices))
-        runs = [train(gpus[:count], given.epochs, given.seed) for count in counts]
-    except (unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError) as error:
-        sys.exit(f"{program}.py: {error}")
-    for run in runs:
-        report(run)
-    plot(runs, f"{gpus[0].backend}, batches of {BATCH_SIZE}", given.plot)
-    print(f"accuracies and times are plotted in {given.plot}")
+    add("--devices", type=int, default=2, help="compare one GPU with this many (default: 2)")
+    add("--epochs", type=int, default=5, help="the number of epochs (default: 5)")
+    add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    given = parser.parse_args()
+    gpus = unidev.try_all_gpus()
+    if len(gpus) < given.devices:
+        parser.error(
+            f"--devices {given.devices} needs as many GPUs, and there are {unidev.num_gpus()}: set "
+            f"UNIDEV_SIMULATE={given.devices} for simulated ones"
+        )
+    counts = dict.fromkeys((1, given.devices))
+    runs = [train(gpus[:count], given.epochs, given.seed) for count in counts]
     if given.json:
         given.json.write_text(json.dumps({"backend": gpus[0].backend, "runs": runs}) + "\n")
 
 
 if __name__ == "__main__":
-    compare("multi_gpu", __doc__, train)
+    try:
+        main()
+    except unidev.UnidevError as error:
+        sys.exit(f"multi_gpu.py: {error}")

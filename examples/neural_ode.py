@@ -4,37 +4,24 @@ A net of 3 to 100 to 3 learns the Lorenz system through an adaptive solver, on e
 
     UNIDEV_BACKEND=torch python examples/neural_ode.py
 
-Tsit5 solves from (1, 0, 0) over 101 times from 0 to 1; the sum of squares falls by the framework's
-own Adam. Each iteration is some hundred products of a hundred numbers, one after the other, so a
-device that takes 12 µs for any call loses to a CPU that takes 1. ``docs/questions.md`` has the
-published figures. The computation itself is ``unidev/bench/ode.py``. The backend is torch,
-tensorflow, paddle, mxnet or jax; NumPy has no gradients.
+Tsit5 solves from (1, 0, 0) over 101 times from 0 to 1; Adam reduces the sum of squares. Each
+iteration is some hundred products of a hundred numbers, one after the other, so a device that takes
+12 µs for any call loses to a CPU that takes 1. ``docs/questions.md`` has the published figures. The
+backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
+import argparse
+import json
+import statistics
+import sys
 import time
+import timeit
+from pathlib import Path
 
-from multi_gpu import seconds_of
-from own_optimizer import adam_of
-from questions import (
-    Attempt,
-    announce,
-    check_gradients,
-    chosen_devices,
-    counting,
-    listed,
-    options,
-    run,
-    say_what_is_missing,
-    seconds_or_none,
-    time_text,
-    waited,
-    write_json,
-)
-from train_digits import integer_from
+import numpy as np
 
 import unidev
-from unidev.bench import ode
-from unidev.bench.measuring import measure
+from unidev import nn
 
 LEARNING_RATE = 0.01
 SHORT, FULL = 20, 1000
@@ -44,95 +31,278 @@ FLOOR = (
 )
 """Products: their name, the shapes, and what was published for them."""
 
+SIGMA, RHO, BETA = 10.0, 28.0, 8.0 / 3.0
+START = (1.0, 0.0, 0.0)
+TIMES = np.linspace(0.0, 1.0, 101)
+HIDDEN = 100
+SPACING = 0.01
+"""Between two times; also the first step of Tsit5, and every step of RK4."""
+RELATIVE, ABSOLUTE = 1e-3, 1e-6
+"""The tolerances of Tsit5, which are those of DifferentialEquations.jl."""
 
-def floor(device):
-    """The seconds of each product, waited for, on this device."""
+# Tsitouras 2011, https://doi.org/10.1016/j.camwa.2011.06.002: the pair of orders 5 and 4. The last
+# stage is evaluated at the step's end, so it is the first of the next step.
+STAGES = (
+    (0.161,),
+    (-0.008480655492356989, 0.335480655492357),
+    (2.8971530571054935, -6.359448489975075, 4.3622954328695815),
+    (5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525),
+    (5.86145544294642, -12.92096931784711, 8.159367898576159, -0.071584973281401,
+     -0.028269050394068383),
+    (0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081,
+     2.324710524099774),
+)  # fmt: skip
+ERRORS = (
+    -0.00178001105222577714, -0.0008164344596567469, 0.007880878010261995, -0.1447110071732629,
+    0.5823571654525552, -0.45808210592918697, 1 / 66,
+)  # fmt: skip
 
-    def product_of(rows, column):
-        X, y = unidev.rand(rows, device=device), unidev.rand(column, device=device)
-        with device:
-            return measure(waited(device, lambda: X @ y)).median_s
 
-    return [product_of(rows, column) for _, rows, column, _ in FLOOR]
+def lorenz(u):
+    """The slope of the Lorenz system, of rows of three coordinates."""
+    x, y, z = u.T
+    return np.stack([SIGMA * (y - x), x * (RHO - z) - y, x * y - BETA * z], axis=1)
 
 
-def print_floors(devices):
-    """A line for each product."""
-    real = [each for each in devices if not each.is_simulated]
-    found = [floor(device) for device in real]
-    for (name, _, _, published), *seconds in zip(FLOOR, *found, strict=True):
-        here = ", ".join(
-            f"{time_text(device, each)} on {device}"
-            for device, each in zip(real, seconds, strict=True)
-        )
+def trajectory():
+    """The Lorenz system from ``START``, a row for each of ``TIMES``; float64, within 1e-7."""
+    found = np.empty((len(TIMES), 3))
+    found[0] = START
+    for which, states in tsit5(lorenz, np.array([START]), relative=1e-10, absolute=1e-10):
+        found[which] = states
+    return found
+
+
+def make_net():
+    """The net that stands for the slope: 3 to 100 to 3, with tanh."""
+    return nn.sequential(nn.dense(3, HIDDEN), nn.tanh(), nn.dense(HIDDEN, 3))
+
+
+def start_and_data():
+    """The arguments of ``loss_of`` in float32, on the device of the innermost ``with device:``."""
+    return unidev.array(np.array([START], "float32")), unidev.array(trajectory().astype("float32"))
+
+
+def loss_of(net, start, data, solver="tsit5"):
+    """The sum of squares, over all times, of the net's trajectory less the data.
+
+    The gradient goes back through the solver's steps, whose sizes count as constants.
+    """
+    total = None
+    for which, states in SOLVERS[solver](net, start):
+        wanted = data[which]
+        # Neither unidev nor all frameworks' tensors have a sum, but all have this mean.
+        part = nn.functional.mean_squared_error(states, wanted) * float(3 * len(TIMES[which]))
+        total = part if total is None else total + part
+    return total
+
+
+def rk4(slope, u):
+    """The classical method of order 4, a step from each time to the next."""
+    h = SPACING
+    for index in range(1, len(TIMES)):
+        k1 = slope(u)
+        k2 = slope(u + k1 * (h / 2))
+        k3 = slope(u + k2 * (h / 2))
+        k4 = slope(u + k3 * h)
+        u = u + (k1 + k2 * 2.0 + k3 * 2.0 + k4) * (h / 6)
+        yield slice(index, index + 1), u
+
+
+def tsit5(slope, u, relative=RELATIVE, absolute=ABSOLUTE):
+    """Tsit5 with steps of its own choice; the times between are interpolated.
+
+    Each step reads the estimated error into Python, which waits for the device.
+    """
+    # Python's floats: with NumPy's, Paddle computes on its default device.
+    now, end, h, done = float(TIMES[0]), float(TIMES[-1]), SPACING, 1
+    first, size = slope(u), np.abs(read(u))
+    while done < len(TIMES):
+        h = min(h, end - now)
+        ks, new = stages(slope, u, first, h)
+        new_size = np.abs(read(new))
+        allowed = absolute + relative * np.maximum(size, new_size)
+        error = float(np.sqrt(np.mean((read(weighted_sum(ks, ERRORS) * h) / allowed) ** 2)))
+        if not np.isfinite(error):
+            raise unidev.InvalidDataError(
+                f"the solver has left the range of numbers at time {now:.3f}: the net's slopes "
+                "are too steep. Take a smaller learning rate."
+            )
+        if error <= 1:
+            is_last = h >= end - now
+            after = len(TIMES) if is_last else int(np.searchsorted(TIMES, now + h, side="right"))
+            if after > done:
+                which = slice(done, after)
+                yield which, u + interpolated(ks, (TIMES[which] - now) / h, h)
+            now, u, first, size, done = now + h, new, ks[-1], new_size, after
+        h *= min(10.0, max(0.2, 0.9 * max(error, 1e-10) ** -0.2))
+
+
+SOLVERS = {"tsit5": tsit5, "rk4": rk4}
+
+
+def stages(slope, u, first, h):
+    """The slope at each stage of a step, and the state at its end."""
+    ks, new = [first], u
+    for weights in STAGES:
+        new = u + weighted_sum(ks, [weight * h for weight in weights])
+        ks.append(slope(new))
+    return ks, new
+
+
+def weighted_sum(ks, weights):
+    """The sum of slopes times weights, for which the frameworks have no call in common."""
+    total = ks[0] * weights[0]
+    for k, weight in zip(ks[1:], weights[1:], strict=True):
+        total = total + k * weight
+    return total
+
+
+def interpolated(ks, thetas, h):
+    """The way from the step's start to ``thetas``, which are fractions of it; a row for each."""
+    weights = np.stack(interpolation(thetas))[:, :, None] * h
+    if not isinstance(ks[0], np.ndarray):
+        weights = unidev.array(weights.astype("float32"), device=unidev.device_of(ks[0]))
+    return weighted_sum(ks, [weights[i] for i in range(len(ks))])
+
+
+def interpolation(t):
+    """The weights of each stage at the fractions ``t`` of a step: the interpolant of order 4."""
+    square = t * t
+    return [
+        -1.0530884977290216 * t * (t - 1.3299890189751412)
+        * (square - 1.4364028541716351 * t + 0.7139816917074209),
+        0.1017 * square * (square - 2.1966568338249754 * t + 1.2949852507374631),
+        2.490627285651252793 * square * (square - 2.38535645472061657 * t + 1.57803468208092486),
+        -16.54810288924490272 * (t - 1.21712927295533244) * (t - 0.61620406037800089) * square,
+        47.37952196281928122 * (t - 1.203071208372362603) * (t - 0.658047292653547382) * square,
+        -34.87065786149660974 * (t - 1.2) * (t - 2 / 3) * square,
+        2.5 * (t - 1) * (t - 0.6) * square,
+    ]  # fmt: skip
+
+
+def read(u):
+    """The state as an array of NumPy."""
+    return u if isinstance(u, np.ndarray) else unidev.to_numpy(u)
+
+
+# -- the measurements ------------------------------------------------------------------------------
+
+
+def adam_of(net):
+    """``step(gradients)`` of Adam; own_optimizer.py has the framework's own."""
+    means, squares, done = {}, {}, 0
+
+    def step(gradients):
+        nonlocal done
+        done += 1
+        updates = {}
+        for name, gradient in gradients.items():
+            means[name] = means.get(name, 0.0) * 0.9 + gradient * 0.1
+            squares[name] = squares.get(name, 0.0) * 0.999 + gradient * gradient * 0.001
+            scale = (squares[name] / (1 - 0.999**done)) ** 0.5 + 1e-8
+            updates[name] = means[name] / (1 - 0.9**done) / scale
+        unidev.sgd(net, updates, lr=LEARNING_RATE)
+
+    return step
+
+
+def floors(devices):
+    """The seconds of each product, waited for, on each real device; prints a line for each."""
+    found = {str(device): [] for device in devices if not device.is_simulated}
+    for name, rows, column, published in FLOOR:
+        for device in map(unidev.as_device, found):
+            X, y = unidev.rand(rows, device=device), unidev.rand(column, device=device)
+
+            def waited():
+                kept = X @ y  # noqa: B023  called in this turn of the loop
+                unidev.synchronize(device)  # noqa: B023
+                return kept
+
+            times = timeit.repeat(waited, number=1, repeat=100)
+            found[str(device)].append(statistics.median(times))
+        here = ", ".join(f"{1e6 * times[-1]:.3g} µs on {name}" for name, times in found.items())
         print(f"a product of {name}: {here} (published: {published})")
-    return {str(device): seconds for device, seconds in zip(real, found, strict=True)}
+    return found
 
 
-def train(device, given, attempt):
-    """Train on ``device``, until Ctrl-C at most; returns what was found."""
+def train(device, given, found):
+    """Train on ``device``; the losses and the seconds are added to ``found`` as they come."""
     unidev.seed(given.seed)
     with device:
-        net = ode.make_net()
-        step = adam_of(net, LEARNING_RATE)
-        start, data = ode.start_and_data()
-        gradients_of = unidev.value_and_grad(ode.loss_of)
-        # The first call compiles and allocates.
-        once = [seconds_of(gradients_of, net, start, data, given.solver) for _ in range(2)][1]
-        if given.full:
-            announce(f"{given.iterations:,} iterations on {device}", once * given.iterations)
-        losses, began = [], time.perf_counter()
-        with attempt, counting(f"iterations on {device}", given.iterations) as count:
-            while len(losses) < given.iterations:
-                loss, gradients = gradients_of(net, start, data, given.solver)
-                step(gradients)
-                losses.append(unidev.to_numpy(loss).item())
-                count(len(losses))
+        net = make_net()
+        step = adam_of(net)
+        start, data = start_and_data()
+        gradients_of = unidev.value_and_grad(loss_of)
+        gradients_of(net, start, data, given.solver)  # the first call compiles and allocates
         unidev.synchronize(device)
-    return losses, time.perf_counter() - began
+        losses, began = found["losses"], time.perf_counter()
+        while len(losses) < given.iterations:
+            loss, gradients = gradients_of(net, start, data, given.solver)
+            step(gradients)
+            losses.append(unidev.to_numpy(loss).item())
+            if not device.is_simulated:  # else it would be the CPU's time
+                found["seconds"] = time.perf_counter() - began
+            if given.full and len(losses) == 1:
+                each = time.perf_counter() - began
+                print(f"{given.iterations:,} iterations on {device}: about {each * FULL:.0f} s")
 
 
-def report(device, losses, seconds):
-    """Print what was found on one device, and return it for the JSON file."""
-    count = len(losses)
-    print(f"{device}: losses {listed(losses)}")
-    if count:
+def report(found):
+    """Print what was found on one device."""
+    device, losses, seconds = found["device"], found["losses"], found["seconds"]
+    print(f"{device}: losses {', '.join(f'{loss:.4g}' for loss in losses[:10])}")
+    if losses:
+        each = "no time, simulated" if seconds is None else f"{1e3 * seconds / len(losses):.3g} ms"
         print(
-            f"{device}: {count:,} iterations, each: {time_text(device, seconds / count)}; "
-            f"the loss went from {losses[0]:.4g} to {losses[-1]:.4g}",
+            f"{device}: {len(losses):,} iterations, each: {each}; the loss went from "
+            f"{losses[0]:.4g} to {losses[-1]:.4g}",
             flush=True,
         )
-    return {"device": str(device), "losses": losses, "seconds": seconds_or_none(device, seconds)}
 
 
 def arguments():
     """Parse the command line."""
-    parser = options(__doc__, f"{FULL:,} iterations")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--iterations", type=integer_from(1), metavar="N",
-        help=f"the number of iterations (default: {SHORT})")  # fmt: skip
-    add("--solver", choices=list(ode.SOLVERS), default="tsit5",
+    add("--full", action="store_true", help=f"the published size: {FULL:,} iterations")
+    add("--iterations", type=int, help=f"the number of iterations (default: {SHORT})")
+    add("--solver", choices=SOLVERS, default="tsit5",
         help="tsit5 chooses its steps, rk4 takes 100 (default: tsit5)")  # fmt: skip
+    add("--on", nargs="+", metavar="DEVICE", help="in turn (default: the CPU and the first GPU)")
+    add("--seed", type=int, default=0, help="for the weights (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
     given.iterations = given.iterations or (FULL if given.full else SHORT)
-    return given, chosen_devices(parser, given.on)
+    return given
 
 
 def main():
-    """Measure the floor, train on each device, and report."""
-    given, devices = arguments()
-    check_gradients()
-    attempt, runs, floors = Attempt(), [], {}
-    with attempt:
-        floors = print_floors(devices)
-    for device in devices:
-        if attempt.is_stopped:
-            break
-        runs.append(report(device, *train(device, given, attempt)))
-    say_what_is_missing(devices)
-    write_json(given.json, {"backend": devices[0].backend, "floors": floors, "runs": runs})
-    return attempt.is_stopped
+    """Measure the floor, train on each device, and report; Ctrl-C keeps the results so far."""
+    given = arguments()
+    devices = list(dict.fromkeys(map(unidev.as_device, given.on or ("cpu", unidev.try_gpu()))))
+    unidev.no_grad()  # an error with NumPy, which has no gradients
+    found = {"backend": devices[0].backend, "floors": floors(devices), "runs": []}
+    try:
+        for device in devices:
+            found["runs"].append({"device": str(device), "losses": [], "seconds": None})
+            train(device, given, found["runs"][-1])
+        code = 0
+    except KeyboardInterrupt:
+        code = 130
+    for run in found["runs"]:
+        report(run)
+    if all(device.kind == "cpu" or device.is_simulated for device in devices):
+        print("No real GPU took part: this is the CPU's side alone.")
+    if given.json:
+        given.json.write_text(json.dumps(found) + "\n")
+    return code
 
 
 if __name__ == "__main__":
-    run("neural_ode", main)
+    try:
+        sys.exit(main())
+    except unidev.UnidevError as error:
+        sys.exit(f"neural_ode.py: {error}")

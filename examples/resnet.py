@@ -14,32 +14,18 @@ the textbook. On real GPUs it also times the work of two replicas at once agains
 other. The backend is torch, tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 """
 
+import argparse
+import json
 import statistics
+import sys
 import time
-from typing import NamedTuple
+import timeit
+from pathlib import Path
 
 import numpy as np
-from multi_gpu import seconds_of
-from questions import (
-    Attempt,
-    announce,
-    check_gradients,
-    chosen_devices,
-    counting,
-    listed,
-    options,
-    run,
-    say_what_is_missing,
-    seconds_or_none,
-    time_text,
-    write_json,
-)
-from train_digits import integer_from
 
 import unidev
 from unidev import nn
-from unidev.bench import images
-from unidev.system.wording import count_text
 
 BATCH, FULL_BATCH, RATE = 16, 256, 0.1
 """The rate is that of a batch of 256, and grows and shrinks with the batch."""
@@ -47,6 +33,15 @@ STEPS, FULL_STEPS = 2, 20
 WIDTH = 64
 MEASURED = 5
 """The number of steps, at once and one after the other, that are timed on real GPUs."""
+
+
+def draw(count, seed):
+    """Images of 28 by 28 and their labels: a picture of noise for each class, and more noise."""
+    generator = np.random.default_rng([seed, 2018])
+    pictures = generator.standard_normal((10, 1, 28, 28), dtype="float32")
+    labels = generator.integers(10, size=count)
+    noise = generator.standard_normal((count, 1, 28, 28), dtype="float32")
+    return (pictures[labels] + 2 * noise) / np.float32(5**0.5), labels.astype("int64")
 
 
 def convolution(inputs, outputs, size, stride=1):
@@ -83,53 +78,41 @@ def resnet18(width=WIDTH):
     return nn.sequential(*layers, nn.avg_pool2d(4), nn.flatten(), nn.dense(width << 3, 10))
 
 
-class Way(NamedTuple):
-    """A way to train."""
-
-    name: str
-    devices: list
-    batch: int
-
-    @property
-    def rate(self):
-        """The textbook's at its batches: 0.1 at 256, 0.2 at 512."""
-        return RATE * self.batch / FULL_BATCH
+def loss_of(net, X, y):
+    """The loss that training minimizes."""
+    return nn.functional.softmax_cross_entropy(net(X), y)
 
 
-def train(way, net, given, attempt):
-    """Train in this way, until Ctrl-C at most; returns the losses and the seconds of a step."""
-    gradients_of = unidev.value_and_grad(images.loss_of)
-    pictures, labels = images.draw(way.batch * given.steps, given.seed)
-    losses, seconds = [], []
-    with attempt, counting(f"{way.name}: steps", given.steps) as count:
-        for start in range(0, len(labels), way.batch):
-            began = time.perf_counter()
-            chosen = slice(start, start + way.batch)
-            X = unidev.array(pictures[chosen], device=way.devices[0])
-            y = unidev.array(labels[chosen], device=way.devices[-1])
-            loss, gradients = gradients_of(net, X, y)
-            unidev.sgd(net, gradients, lr=way.rate)
-            losses.append(unidev.to_numpy(loss).item())
-            seconds.append(time.perf_counter() - began)
-            count(len(losses))
-            if given.full and not start:
-                steps = count_text(given.steps, "step")
-                announce(f"{way.name}: {steps}", seconds[0] * given.steps)
-    return losses, statistics.median(seconds[1:] or seconds or [0.0])
+def train(net, devices, batch, given, found):
+    """Train in one way; the losses and the seconds of a step go to ``found`` as they come."""
+    gradients_of = unidev.value_and_grad(loss_of)
+    pictures, labels = draw(batch * given.steps, given.seed)
+    losses, seconds = found["losses"], []
+    for start in range(0, len(labels), batch):
+        began = time.perf_counter()
+        chosen = slice(start, start + batch)
+        # Labels go to the last device, where a net that is spread ends.
+        X = unidev.array(pictures[chosen], device=devices[0])
+        y = unidev.array(labels[chosen], device=devices[-1])
+        loss, gradients = gradients_of(net, X, y)
+        unidev.sgd(net, gradients, lr=RATE * batch / FULL_BATCH)
+        losses.append(unidev.to_numpy(loss).item())
+        seconds.append(time.perf_counter() - began)
+        if not devices[0].is_simulated:  # else it would be the CPU's time
+            found["seconds"] = statistics.median(seconds[1:] or seconds)
+        if given.full and not start:
+            print(f"{given.steps} steps: about {seconds[0] * given.steps:.0f} s", flush=True)
 
 
-def report(way, losses, seconds):
-    """Print what was found in one way, and return it for the JSON file."""
-    device = way.devices[0]
-    rate = ""
-    if losses and not device.is_simulated:
-        rate = f", {way.batch / seconds:.3g} examples a second"
-    print(f"{way.name}, batches of {way.batch:,}: losses {listed(losses)}")
-    print(f"{way.name}, a step: {time_text(device, seconds)}{rate}", flush=True)
-    return {
-        "devices": [str(each) for each in way.devices], "batch": way.batch, "losses": losses,
-        "seconds": seconds_or_none(device, seconds),
-    }  # fmt: skip
+def report(name, found):
+    """Print what was found in one way."""
+    batch, seconds = found["batch"], found["seconds"]
+    losses = ", ".join(f"{loss:.4g}" for loss in found["losses"][:10])
+    print(f"{name}, batches of {batch:,}: losses {losses}")
+    step = "no time, simulated"
+    if seconds:
+        step = f"{seconds:.3g} s, {batch / seconds:.3g} examples a second"
+    print(f"{name}, a step: {step}", flush=True)
 
 
 def weights_of(net):
@@ -138,11 +121,15 @@ def weights_of(net):
 
 
 def replicas_at_once(net, devices, size, seed):
-    """Two replicas' gradients at once, and one after the other, in seconds."""
-    pictures, labels = images.draw(size, seed)
+    """The seconds of two replicas' gradients at once, and one after the other; printed."""
+    pictures, labels = draw(size, seed)
     whole = unidev.array(pictures, device=devices[0]), unidev.array(labels, device=devices[0])
     shares = unidev.split_batch(whole, devices)
-    gradients_of = unidev.value_and_grad(images.loss_of)
+    gradients_of = unidev.value_and_grad(loss_of)
+
+    def together():
+        gradients_of(net, *whole)
+        unidev.synchronize()
 
     def apart():
         for index, share in enumerate(shares):
@@ -150,84 +137,91 @@ def replicas_at_once(net, devices, size, seed):
                 gradients_of(model, *share)
             unidev.synchronize(devices[index])
 
-    together = [seconds_of(gradients_of, net, *whole) for _ in range(MEASURED)]
-    alone = [seconds_of(apart) for _ in range(MEASURED)]
-    return statistics.median(together), statistics.median(alone)
+    at_once, alone = (
+        statistics.median(timeit.repeat(call, number=1, repeat=MEASURED))
+        for call in (together, apart)
+    )
+    print(
+        f"the gradients of two replicas at once take {at_once / alone:.3g} of the time of one "
+        "after the other"
+    )
+    return {"at once": at_once, "one after the other": alone}
 
 
 def arguments():
     """Parse the command line."""
-    full = f"batches of {FULL_BATCH} and {2 * FULL_BATCH}, {FULL_STEPS} steps"
-    parser = options(__doc__, full, "one or two (default: the first two GPUs)")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     add = parser.add_argument
-    add("--steps", type=integer_from(1), metavar="N",
+    add("--full", action="store_true", help="the published size: "
+        f"batches of {FULL_BATCH} and {2 * FULL_BATCH}, {FULL_STEPS} steps")  # fmt: skip
+    add("--steps", type=int,
         help=f"the number of steps (default: {STEPS}; with --full {FULL_STEPS})")  # fmt: skip
-    add("--batch", type=integer_from(1), metavar="N",
+    add("--batch", type=int,
         help=f"rows for each device (default: {BATCH}; with --full {FULL_BATCH})")  # fmt: skip
-    add("--width", type=integer_from(1), default=WIDTH, metavar="N",
+    add("--width", type=int, default=WIDTH,
         help=f"channels of the first layer (default: {WIDTH}, the textbook's)")  # fmt: skip
+    add("--on", nargs="+", metavar="DEVICE", help="one or two (default: the first two GPUs)")
+    add("--seed", type=int, default=0, help="for the weights and the data (default: 0)")
+    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
     given.steps = given.steps or (FULL_STEPS if given.full else STEPS)
     given.batch = given.batch or (FULL_BATCH if given.full else BATCH)
-    if len(given.on or ()) > 2:
-        parser.error("argument --on: at most two devices")
-    return given, chosen_devices(parser, given.on, unidev.try_all_gpus()[:2])
+    return given
 
 
-def made(given, make):
-    """A net with the first weights, by ``make(net)``."""
-    unidev.seed(given.seed)
-    return make(resnet18(given.width))
+def train_in_each_way(devices, given, found):
+    """Train on one device, by layers and by data; compare the weights, and time the replicas."""
+    runs = found["runs"]
 
+    def do(name, devices, batch, place):
+        unidev.seed(given.seed)
+        net = place(resnet18(given.width))
+        runs[name] = {
+            "devices": list(map(str, devices)), "batch": batch, "losses": [], "seconds": None,
+        }  # fmt: skip
+        try:
+            train(net, devices, batch, given, runs[name])
+        finally:
+            report(name, runs[name])
+        return net
 
-def compare(net, other):
-    """Print whether two nets have the same weights; returns it."""
-    pairs = zip(weights_of(net), weights_of(other), strict=True)
-    equal = all(np.array_equal(a, b) for a, b in pairs)
-    print(f"by layers, the weights are those of one device to the bit: {equal}")
-    return equal
-
-
-def report_replicas(net, way, seed):
-    """Print what two real devices gain by working at once; returns the seconds."""
-    at_once, apart = replicas_at_once(net, way.devices, way.batch, seed)
-    print(
-        f"the gradients of two replicas at once take {at_once / apart:.3g} of the time of one "
-        "after the other"
-    )
-    return {"at once": at_once, "one after the other": apart}
+    first = devices[:1]
+    alone = do("one device", first, given.batch, lambda net: unidev.place(net, *first))
+    if len(devices) < 2:
+        print(f"Only {devices[0]} is there; UNIDEV_SIMULATE=2 gives two simulated GPUs.")
+        return
+    spread = do("by layers", devices, given.batch, lambda net: unidev.spread(net, devices))
+    pairs = zip(weights_of(alone), weights_of(spread), strict=True)
+    found["equal"] = all(np.array_equal(a, b) for a, b in pairs)
+    print(f"by layers, the weights are those of one device to the bit: {found['equal']}")
+    del alone, spread
+    both = do("by data", devices, 2 * given.batch, lambda net: unidev.DataParallel(net, devices))
+    if not any(each.is_simulated for each in devices):
+        found["replicas"] = replicas_at_once(both, devices, 2 * given.batch, given.seed)
 
 
 def main():
-    """Train in the three ways, compare and report."""
-    given, devices = arguments()
-    check_gradients()
-    attempt, runs, found = Attempt(), {}, {"equal": None, "replicas": None}
-
-    def do(way, place):
-        net = made(given, place)
-        runs[way.name] = report(way, *train(way, net, given, attempt))
-        return net
-
-    one = Way("one device", devices[:1], given.batch)
-    alone = do(one, lambda net: unidev.place(net, devices[0]))
-    if len(devices) < 2:
-        print(f"Only {devices[0]} is there; UNIDEV_SIMULATE=2 gives two simulated GPUs.")
-    elif not attempt.is_stopped:
-        layers = Way("by layers", devices, given.batch)
-        spread = do(layers, lambda net: unidev.spread(net, devices))
-        found["equal"] = None if attempt.is_stopped else compare(alone, spread)
-        del alone, spread
-    if len(devices) > 1 and not attempt.is_stopped:
-        data = Way("by data", devices, 2 * given.batch)
-        both = do(data, lambda net: unidev.DataParallel(net, devices))
-        if not any(each.is_simulated for each in devices):
-            with attempt:
-                found["replicas"] = report_replicas(both, data, given.seed)
-    say_what_is_missing(devices)
-    write_json(given.json, {"backend": devices[0].backend, "runs": runs, **found})
-    return attempt.is_stopped
+    """Train in the three ways, compare and report; Ctrl-C keeps the results so far."""
+    given = arguments()
+    devices = list(map(unidev.as_device, given.on or unidev.try_all_gpus()))[:2]
+    unidev.no_grad()  # an error with NumPy, which has no gradients
+    found = {"backend": devices[0].backend, "runs": {}, "equal": None, "replicas": None}
+    code = 0
+    try:
+        train_in_each_way(devices, given, found)
+    except KeyboardInterrupt:
+        code = 130
+    if all(device.kind == "cpu" or device.is_simulated for device in devices):
+        print("No real GPU took part: this is the CPU's side alone.")
+    if given.json:
+        given.json.write_text(json.dumps(found) + "\n")
+    return code
 
 
 if __name__ == "__main__":
-    run("resnet", main)
+    try:
+        sys.exit(main())
+    except unidev.UnidevError as error:
+        sys.exit(f"resnet.py: {error}")

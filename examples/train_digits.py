@@ -19,7 +19,6 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
-from own_loaders import loader_of
 
 import unidev
 from unidev import nn
@@ -27,46 +26,95 @@ from unidev.nn import functional as F
 
 BATCH_SIZE = 32
 LEARNING_RATE = 0.3
-TRAINING_IMAGES = 1437  # the other 360 are for testing
 
 
 def load_data():
     """Training and test data, each as images and labels in NumPy arrays."""
-    from sklearn.datasets import load_digits
+    from sklearn.datasets import load_digits  # pip install scikit-learn
 
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(images))
     images = images[order].reshape(-1, 1, 8, 8).astype("float32")
     labels = labels[order].astype("int64")
-    seen = images[:TRAINING_IMAGES]
+    seen = images[:1437]  # the other 360 are for testing
     images = (images - seen.mean()) / seen.std()
-    split = TRAINING_IMAGES
-    return (images[:split], labels[:split]), (images[split:], labels[split:])
+    return (images[:1437], labels[:1437]), (images[1437:], labels[1437:])
 
 
 def make_net():
     """A LeNet for images of 8 by 8 pixels."""
     return nn.sequential(
-        nn.conv2d(1, 16, 5, padding=2),
-        nn.tanh(),
-        nn.avg_pool2d(2),
-        nn.conv2d(16, 32, 3, padding=1),
-        nn.tanh(),
-        nn.avg_pool2d(2),
-        nn.flatten(),
-        nn.dense(128, 64),
-        nn.tanh(),
-        nn.dense(64, 10),
-    )
+        nn.conv2d(1, 16, 5, padding=2), nn.tanh(), nn.avg_pool2d(2),
+        nn.conv2d(16, 32, 3, padding=1), nn.tanh(), nn.avg_pool2d(2),
+        nn.flatten(), nn.dense(128, 64), nn.tanh(), nn.dense(64, 10),
+    )  # fmt: skip
 
 
-def batches(data, seed):
-    """Yield batches of images and labels, in an order drawn with ``seed``; each image once."""
-    images, labels = data
-    order = np.random.default_rng(seed).permutation(len(images))
+# -- the loader that each framework has of its own -------------------------------------------------
+
+
+def torch_loader(images, labels, order):
+    """A ``torch.utils.data.DataLoader``, which collates tensors."""
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+
+    data = TensorDataset(torch.from_numpy(images), torch.from_numpy(labels))
+    return DataLoader(data, batch_size=BATCH_SIZE, sampler=order.tolist())
+
+
+def tensorflow_loader(images, labels, order):
+    """A ``tf.data.Dataset``."""
+    import tensorflow as tf
+
+    return tf.data.Dataset.from_tensor_slices((images[order], labels[order])).batch(BATCH_SIZE)
+
+
+def paddle_loader(images, labels, order):
+    """A ``paddle.io.DataLoader``, which collates NumPy's arrays into tensors."""
+    from paddle.io import DataLoader, Dataset
+
+    class Digits(Dataset):
+        def __len__(self):
+            return len(order)
+
+        def __getitem__(self, index):
+            return images[order[index]], labels[order[index]]
+
+    return DataLoader(Digits(), batch_size=BATCH_SIZE, return_list=True)
+
+
+def mxnet_loader(images, labels, order):
+    """A ``gluon.data.DataLoader``."""
+    import mxnet as mx
+    from mxnet.gluon.data import ArrayDataset, DataLoader
+
+    mx.util.set_np()  # batches of mx.np, as unidev's tensors on MXNet
+    return DataLoader(ArrayDataset(images[order], labels[order]), batch_size=BATCH_SIZE)
+
+
+def numpy_loader(images, labels, order):
+    """A generator: NumPy and JAX have no loader."""
     for start in range(0, len(order), BATCH_SIZE):
         chosen = order[start : start + BATCH_SIZE]
         yield images[chosen], labels[chosen]
+
+
+LOADERS = {
+    "torch": torch_loader,
+    "tensorflow": tensorflow_loader,
+    "paddle": paddle_loader,
+    "mxnet": mxnet_loader,
+}
+
+
+def loader_of(backend, data, seed):
+    """The framework's own loader of ``data``, in an order drawn with ``seed``; each image once."""
+    images, labels = data
+    order = np.random.default_rng(seed).permutation(len(images))
+    return LOADERS.get(backend, numpy_loader)(images, labels, order)
+
+
+# -- training --------------------------------------------------------------------------------------
 
 
 def loss_of(net, X, y):
@@ -77,7 +125,7 @@ def loss_of(net, X, y):
 def train_epoch(net, data, seed, step_done):
     """Train once on each image, and return the mean loss."""
     device = unidev.device_of(net)
-    loader = loader_of(device.backend, data, seed, BATCH_SIZE)
+    loader = loader_of(device.backend, data, seed)
     total = 0.0
     for X, y in unidev.prefetch(loader, device):
         loss, gradients = unidev.value_and_grad(loss_of)(net, X, y)
@@ -87,31 +135,21 @@ def train_epoch(net, data, seed, step_done):
     return total / len(data[0])
 
 
-def evaluate(net, data):
-    """Return the net's outputs for all images, the mean loss and the accuracy."""
-    device = unidev.device_of(net)
-    images, labels = data
-    with unidev.no_grad():
-        outputs = net(unidev.array(images, device=device))
-        loss = F.softmax_cross_entropy(outputs, unidev.array(labels, device=device))
-    outputs = unidev.to_numpy(outputs)
-    return outputs, unidev.to_numpy(loss).item(), float((outputs.argmax(1) == labels).mean())
-
-
-def train(net, epochs, seed, first=1):
+def train(net, epochs, seed):
     """Train for some epochs, and return the loss and the test accuracy of each."""
     from rich.console import Console
     from rich.progress import Progress
 
-    training, testing = load_data()
+    training, (images, labels) = load_data()
+    tested = [(unidev.array(images, device=unidev.device_of(net)), labels)]
     losses, accuracies = [], []
     steps = epochs * -(-len(training[0]) // BATCH_SIZE)
     # Show the bar only on a terminal; a pipe gets only the lines.
     with Progress(disable=not Console().is_terminal) as progress:
         bar = progress.add_task("training", total=steps)
-        for epoch in range(first, first + epochs):
+        for epoch in range(1, epochs + 1):
             loss = train_epoch(net, training, [seed, epoch], lambda: progress.advance(bar))
-            _, _, accuracy = evaluate(net, testing)
+            accuracy = unidev.evaluate_accuracy(net, tested)
             print(f"epoch {epoch:2}: loss {loss:.4f}, test accuracy {accuracy:.4f}", flush=True)
             losses.append(loss)
             accuracies.append(accuracy)
@@ -145,38 +183,17 @@ def check_installed(**modules):
         )
 
 
-def integer_from(least):
-    """A type for argparse: an integer of at least ``least``, which is 0 or 1."""
-    sort = "positive" if least else "non-negative"
-
-    def read(text):
-        if not text.isdecimal() or int(text) < least:
-            raise argparse.ArgumentTypeError(f"a {sort} integer, not {text!r}")
-        return int(text)
-
-    return read
-
-
-def new_file(text):
-    """A path in an existing folder."""
-    if not Path(text).parent.is_dir() or Path(text).is_dir():
-        raise argparse.ArgumentTypeError(f"no file can be written to {text!r}")
-    return Path(text)
-
-
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--epochs", type=integer_from(1), default=15, metavar="N",
-        help="the number of epochs (default: 15)")  # fmt: skip
-    add("--seed", type=integer_from(0), default=0, metavar="N",
-        help="for the weights and the batches (default: 0)")  # fmt: skip
-    add("--plot", type=new_file, default="digits.png", metavar="FILE",
+    add("--epochs", type=int, default=15, help="the number of epochs (default: 15)")
+    add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
+    add("--plot", type=Path, default="digits.png", metavar="FILE",
         help="the PNG file for the curves (default: digits.png)")  # fmt: skip
-    add("--json", type=new_file, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     return parser.parse_args()
 
 
@@ -207,5 +224,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (unidev.UnsupportedOperation, unidev.BackendError, unidev.SimulationError) as error:
+    except unidev.UnidevError as error:
         sys.exit(f"train_digits.py: {error}")

@@ -48,14 +48,15 @@ _SHORT = {
     "multi": None, "interop": None,
 }  # fmt: skip
 """Profiles, and the groups of them in the short report: those about memory and the bus."""
-_PLOTS = ("sklearn", "matplotlib")
+_DIGITS, _PLOTS = ("sklearn",), ("matplotlib",)
 _EXAMPLES: dict[str, tuple[int, tuple[str, ...]]] = {
     "use_gpu": (1, ()), "place_model": (1, ()), "logging_the_loss": (1, ()),
-    "own_optimizer": (1, ()), "train_digits": (1, _PLOTS), "why_is_my_gpu_slow": (1, ()),
-    "checkpoint_across": (1, ()), "model_parallel": (2, ()), "multi_gpu": (2, _PLOTS[:1]),
-    "multi_gpu_from_scratch": (2, _PLOTS[:1]), "neural_ode": (1, ()), "jacobian": (1, ()),
-    "cpu_or_gpu": (1, ()), "resnet": (1, ()), "batch_size": (1, _PLOTS[1:]),
-    "many_machines": (2, _PLOTS),
+    "own_optimizer": (2, _DIGITS), "train_digits": (1, (*_DIGITS, *_PLOTS, "rich")),
+    "why_is_my_gpu_slow": (1, ()), "checkpoint_across": (1, _DIGITS),
+    "model_parallel": (2, _DIGITS), "multi_gpu": (2, _DIGITS),
+    "multi_gpu_from_scratch": (2, (*_DIGITS, *_PLOTS)), "neural_ode": (1, ()), "jacobian": (1, ()),
+    "cpu_or_gpu": (1, ()), "resnet": (1, ()), "batch_size": (1, _PLOTS),
+    "many_machines": (2, _DIGITS),
 }  # fmt: skip
 """The number of GPUs and the modules that each example needs."""
 _BENCHMARKS = ("memcpy", "overhead", "copies", "batches", "interop", "models", "parallel")

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from core_fixtures import RunPython
 
 CORE = Path(unidev.__file__).parent
-EXAMPLES = ("bench", "cli")
-"""Packages that name PyTorch where they show or measure an example."""
+EXAMPLES = ("cli",)
+"""Packages that name PyTorch where they show an example."""
 NAMES = re.compile(
     r"\b(torch|pytorch|tensorflow|tf|keras|paddle|paddlepaddle|mxnet|mx|jax|jnp)\b", re.IGNORECASE
 )

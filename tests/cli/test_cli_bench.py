@@ -31,7 +31,7 @@ ALL = {"bench.txt", "bench.json", "bench.html", "bench.png"}
 @pytest.fixture
 def given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A folder to be in, and a bench that is not measured but made up."""
-    monkeypatch.setattr(cli_bench, "_measure", lambda backend, limit_s, only, is_full: ONLY_CPU)
+    monkeypatch.setattr(cli_bench, "_measure", lambda backend, limit_s, is_full: ONLY_CPU)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

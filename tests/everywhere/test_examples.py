@@ -7,12 +7,26 @@ there are is what the conformance suite asks of each backend.
 
 from __future__ import annotations
 
+import ast
+import sys
 from functools import partial
 
 import pytest
 from running_examples import EXAMPLES, HERE, run_example, run_fresh_example
 
+import unidev
+
 EXACT = ["use_gpu", "place_model", "logging_the_loss"]
+OTHERS = {
+    "flax", "jax", "keras", "matplotlib", "mxnet", "numpy", "optax", "paddle", "rich", "sklearn",
+    "tensorflow", "torch",
+}  # fmt: skip
+"""What examples may import beside Python's own modules and unidev's public ones."""
+ALL = sorted(
+    str(path.relative_to(EXAMPLES).with_suffix(""))
+    for pattern in ("*.py", "own_loop/*.py")
+    for path in EXAMPLES.glob(pattern)
+)
 
 
 @pytest.fixture
@@ -22,6 +36,28 @@ def run(tmp_path):
 
 def test_numpy_is_among_the_backends_that_are_tested():
     assert "numpy" in HERE
+
+
+def names_of(example):
+    """The modules that an example imports, and the names of unidev that it reads, dotted."""
+    for node in ast.walk(ast.parse((EXAMPLES / f"{example}.py").read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "unidev":
+            yield f"unidev.{node.attr}"
+
+
+@pytest.mark.parametrize("example", ALL)
+def test_an_example_stands_alone(example):
+    public = {*unidev.__all__, "nn", "errors"}
+    for name in names_of(example):
+        package, *rest = name.split(".")
+        if package == "unidev":
+            assert set(rest[:1]) <= public, name
+        else:
+            assert package in OTHERS | sys.stdlib_module_names, name
 
 
 @pytest.mark.first

@@ -6,7 +6,6 @@ import json
 
 import pytest
 from running_examples import HERE, run_example
-from test_training_examples import check_drawn
 
 FIRST_LOSS = {"multi_gpu": 0.80, "own_optimizer": 1.4294, "model_parallel": 1.2636}
 """The mean loss of the first epoch. Batch norm on several devices is another computation."""
@@ -34,14 +33,15 @@ def test_several_devices_learn_what_one_does(name, count, backend, tmp_path):
         assert run["losses"][0] == pytest.approx(FIRST_LOSS[name], abs=TOLERANCE[name])
         assert run["accuracies"][0] > 0.7
         assert run["seconds"] > 0
-        assert run["computing"] > 0
     if name != "multi_gpu":
         assert one["losses"][0] == pytest.approx(several["losses"][0], abs=1e-4)
         assert one["accuracies"] == several["accuracies"]
-    check_drawn(tmp_path / f"{name}.png")
+    else:
+        assert "reducing gradients takes " in done.stdout
+        assert min(one["computing"], several["computing"]) > 0
 
 
 def test_more_devices_than_there_are_is_an_error(tmp_path):
     done = run_example(tmp_path, "multi_gpu", backend="numpy", count=1)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "UNIDEV_SIMULATE=2" in done.stderr

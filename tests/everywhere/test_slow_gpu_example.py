@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from running_examples import EXAMPLES, HERE, run_example
+from running_examples import HERE, imported, run_example
 
 import unidev
-from unidev.bench import forum
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
 
@@ -63,10 +62,8 @@ def test_a_simulated_gpu_is_never_reported_as_a_speed(tmp_path: Path) -> None:
      ((1.0, 1.0), "The difference does not matter here. In general: it. Pays."),
      ((1.0,), "No GPU was measured here. What may slow one down: it. Pays.")],
 )  # fmt: skip
-def test_the_explanation_follows_from_the_timings(two_gpus, monkeypatch, seconds, told) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    import why_is_my_gpu_slow
-
+def test_the_explanation_follows_from_the_timings(two_gpus, seconds, told) -> None:
+    why_is_my_gpu_slow = imported("why_is_my_gpu_slow")
     none = Summary(0, 0, 0, 9)
     trials = tuple(
         Trial(device=unidev.as_device(name), there=none, back=none, computing=timing, total=timing)
@@ -74,5 +71,5 @@ def test_the_explanation_follows_from_the_timings(two_gpus, monkeypatch, seconds
         for timing in [Summary(median, median * 0.9, median * 1.1, 9)]
     )
     report = DeviceReport(trials=trials, left_out={})
-    said = why_is_my_gpu_slow.explanation(forum.TINY._replace(why="it", advice="Pays."), report)
-    assert said == told
+    question = why_is_my_gpu_slow.TINY._replace(why="it", advice="Pays.")
+    assert why_is_my_gpu_slow.explanation(question, report) == told

@@ -14,7 +14,15 @@ import subprocess
 import sys
 
 import pytest
-from running_examples import EXAMPLES, FRAMEWORKS, HERE, ONE, environment, run_example
+from running_examples import (
+    EXAMPLES,
+    FRAMEWORKS,
+    HERE,
+    ONE,
+    environment,
+    imported,
+    run_example,
+)
 
 import unidev
 
@@ -43,7 +51,7 @@ def test_train_digits_reads_97_percent(backend, tmp_path):
     done = run_example(tmp_path, "train_digits", "--json", "digits.json", backend=backend)
     if backend == "numpy":
         check_refused(done, "train_digits")
-        assert list(tmp_path.iterdir()) == []
+        assert [path.name for path in tmp_path.iterdir()] == ["train_digits.py"]
         return
     assert done.returncode == 0, done.stderr
     found = json.loads((tmp_path / "digits.json").read_text())
@@ -106,11 +114,7 @@ def read_terminal(terminal):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--epochs", "0"], "argument --epochs: a positive integer, not '0'"),
-        (["--epochs", "many"], "argument --epochs: a positive integer, not 'many'"),
-        (["--seed", "-1"], "argument --seed"),
-        (["--plot", "no/such/folder/x.png"], "no file can be written to 'no/such/folder/x.png'"),
-        (["--json", "."], "argument --json: no file can be written to '.'"),
+        (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
         (["--fast"], "unrecognized arguments: --fast"),
     ],
 )
@@ -142,7 +146,6 @@ import runpy, sys
 for module in {missing!r}:
     sys.modules[module] = None
 sys.argv = ["train_digits.py"]
-sys.path.insert(0, {str(EXAMPLES)!r})
 runpy.run_path({str(EXAMPLES / "train_digits.py")!r}, run_name="__main__")
 """
     done = subprocess.run(
@@ -191,9 +194,7 @@ def test_checkpoint_across_carries_on_with_the_outputs_that_were_saved(backend, 
 def test_checkpoint_across_takes_the_frameworks_that_are_here_or_says_that_there_is_none(
     tmp_path, monkeypatch
 ):
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    import checkpoint_across
-
+    checkpoint_across = imported("checkpoint_across")
     stages = []
     monkeypatch.setattr(checkpoint_across, "run_stage", lambda *stage: stages.append(stage))
     monkeypatch.setattr("sys.argv", ["checkpoint_across.py"])
@@ -223,9 +224,7 @@ def test_checkpoint_across_fails_if_the_outputs_are_not_those_that_were_saved(
 ):
     import numpy as np
 
-    monkeypatch.syspath_prepend(str(EXAMPLES))
-    import checkpoint_across
-
+    checkpoint_across = imported("checkpoint_across")
     net = object()
     np.save(tmp_path / "outputs.npy", np.zeros((2, 3)))
     monkeypatch.setattr(checkpoint_across, "make_net", lambda: net)

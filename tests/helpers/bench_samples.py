@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from unidev.bench import forum, tasks, textbook
+from unidev.bench import tasks, textbook
 from unidev.bench.results import (
     BANDWIDTH,
     FLOOR,
     FORMAT_VERSION,
-    FORUM,
     HERE,
     JOURNEY,
     PRODUCT,
@@ -79,20 +78,17 @@ def of_cpu() -> list[Result]:
         Result(subject=TEXTBOOK, what=what, device="cpu:0", summary=timed(seconds))
         for what, seconds in ((textbook.LOGGED, 0.3), (textbook.KEPT, 0.1))
     ]
-    results.append(Result(subject=FORUM, what=forum.TINY.what, device="cpu:0", summary=timed(1e-4)))
     return results
 
 
 def of_gpu() -> list[Result]:
-    results = [
+    return [
         Result(subject=subject, what=what, device="gpu:0", size=size, variant=variant,
                summary=timed(seconds(size)))
         for subject, what in ((PRODUCT, "x @ y"), (SUM, "x + y"))
         for variant, seconds in ((HERE, gpu_seconds), (JOURNEY, journey_seconds))
         for size in SIZES
     ]  # fmt: skip
-    results.append(Result(subject=FORUM, what=forum.TINY.what, device="gpu:0", summary=timed(1e-3)))
-    return results
 
 
 ONLY_CPU = bench((CPU, PRETENDED), of_cpu(), load=3.5)

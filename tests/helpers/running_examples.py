@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
+import shutil
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from unidev.backends.discovery import backend_specs
 
 if TYPE_CHECKING:
     import subprocess
+    from types import ModuleType
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
@@ -33,9 +35,9 @@ def environment(backend: str = "", count: int = 0) -> dict[str, str]:
 def run_example(
     folder: Path, name: str, *options: object, backend: str = "", count: int = 0
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``examples/NAME.py`` in ``folder`` on ``count`` simulated GPUs, its output in pipes."""
+    """Run a copy of ``examples/NAME.py`` in ``folder`` on ``count`` simulated GPUs."""
     return run_program(
-        [str(EXAMPLES / f"{name}.py"), *map(str, options)],
+        [copied(folder, name), *map(str, options)],
         # One warm process for all programs here, also for those that name no backend that is here.
         backend=backend if backend in HERE else [*FRAMEWORKS, "numpy"][0],
         also=warm_programs.EXAMPLES,
@@ -48,5 +50,20 @@ def run_fresh_example(
     folder: Path, name: str, *options: object, backend: str = "", count: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """The same in a fresh interpreter, in which nothing is imported yet."""
-    words = [str(EXAMPLES / f"{name}.py"), *map(str, options)]
+    words = [copied(folder, name), *map(str, options)]
     return run_fresh(words, environment=environment(backend, count), folder=folder)
+
+
+def copied(folder: Path, name: str) -> str:
+    """The path of a copy in ``folder``, beside which there is no other file of the repository."""
+    return str(shutil.copy(EXAMPLES / f"{name}.py", folder))
+
+
+def imported(name: str) -> ModuleType:
+    """The module of ``examples/NAME.py``, without the folder being on the path."""
+    spec = spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

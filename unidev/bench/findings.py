@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.bench import forum, tasks, textbook
-from unidev.bench.results import (
-    FLOOR,
-    FORUM,
-    HERE,
-    JOURNEY,
-    PRODUCT,
-    PROGRAMS,
-    SUM,
-    TEXTBOOK,
-    Crossover,
-)
+from unidev.bench import tasks, textbook
+from unidev.bench.results import FLOOR, HERE, JOURNEY, PRODUCT, SUM, TEXTBOOK, Crossover
 from unidev.bench.spread import crossover, is_faster, ratio, times
 from unidev.system.wording import seconds_text
 
@@ -36,8 +26,6 @@ def findings(bench: Bench) -> list[str]:
         *(sentence for gpu in bench.gpus for sentence in _about_crossovers(bench, gpu)),
         *_about_logging(bench),
         *_about_two_devices(bench),
-        *(sentence for gpu in bench.gpus for sentence in _about_forums(bench, gpu)),
-        *(sentence for gpu in bench.gpus for sentence in _about_programs(bench, gpu)),
     ]
 
 
@@ -150,30 +138,6 @@ def _about_two_devices(bench: Bench) -> Iterator[str]:
             yield f"Using {each.device} one after the other " + _against(
                 apart, each.summary, "using both at once"
             )
-
-
-def _about_forums(bench: Bench, gpu: str) -> Iterator[str]:
-    matrices = forum.MATRICES
-    questions = (
-        *((each.what, HERE, each.why) for each in forum.WITH_GRADIENTS),
-        (matrices.what, HERE, "small work"),
-        (matrices.what, JOURNEY, matrices.why),
-    )
-    for what, variant, why in questions:
-        on_cpu = bench.timing(FORUM, what=what, device=_CPU)
-        on_gpu = bench.timing(FORUM, what=what, device=gpu, variant=variant)
-        if on_cpu and on_gpu:
-            named = what if variant == HERE else f"{what}, {variant}"
-            finding = f"{gpu}, {named}: " + _against(on_gpu, on_cpu, f"{_CPU}")
-            yield finding.removesuffix(".") + f": {why}." if is_faster(on_cpu, on_gpu) else finding
-
-
-def _about_programs(bench: Bench, gpu: str) -> Iterator[str]:
-    for subject in PROGRAMS:
-        for each in bench.find(subject, device=gpu):
-            on_cpu = bench.timing(subject, what=each.what, device=_CPU)
-            if each.summary and on_cpu:
-                yield f"{gpu}, {each.what}: {_against(each.summary, on_cpu, _CPU)}"
 
 
 def _against(a: Summary, b: Summary, other: str) -> str:

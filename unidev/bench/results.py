@@ -14,12 +14,8 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 2
 """The version of the JSON format."""
 
-FLOOR, BANDWIDTH, PRODUCT, SUM, TEXTBOOK, FORUM = (
-    "floor", "bandwidth", "product", "sum", "textbook", "forum",
-)  # fmt: skip
+FLOOR, BANDWIDTH, PRODUCT, SUM, TEXTBOOK = "floor", "bandwidth", "product", "sum", "textbook"
 """The subjects, in display order."""
-PROGRAMS = ODE, JACOBIAN, IMAGES = "ode", "jacobian", "images"
-"""The programs of ``docs/questions.md``, which are measured only where they are named."""
 
 HERE = "on the device"
 """The data is on the device, and the result stays there."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from unidev.backends.boundary import errors_of
 from unidev.backends.versions import framework_version
-from unidev.bench import forum, programs, textbook
+from unidev.bench import textbook
 from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Result
 from unidev.bench.tasks import Host, floor_tasks, matrix_tasks, transfer_tasks
@@ -23,7 +23,7 @@ from unidev.system.version import __version__
 from unidev.tensors.devices import devices_of, memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
@@ -43,19 +43,17 @@ def run(
     is_full: bool,
     progress: Progress,
     limit_s: float | None = None,
-    only: Collection[str] = (),
 ) -> Bench:
     """Measure everything on ``backend``. Simulated devices are listed but never timed.
 
-    ``limit_s`` replaces the seconds for each device. ``only`` are the programs to measure, in place
-    of everything else.
+    ``limit_s`` replaces the seconds for each device.
     """
     devices, load = devices_of(backend), _load()
     host = Host(backend, [each for each in devices if not each.is_simulated])
-    tasks = list(programs.tasks(host, only) if only else all_tasks(host))
+    tasks = list(all_tasks(host))
     before = read_states() if any(each.kind == "gpu" for each in devices) else ()
     began = time.monotonic()
-    default_s = FULL_S if is_full or only else QUICK_S
+    default_s = FULL_S if is_full else QUICK_S
     budget_s = default_s if limit_s is None else limit_s
     spent = dict.fromkeys(devices, 0.0)
     results = []
@@ -111,7 +109,6 @@ def _settings(backend: Backend) -> Mapping[str, str]:
 def all_tasks(host: Host) -> Iterator[Task]:
     """Short tasks first, so that only the largest sizes are left out when time runs out."""
     yield from floor_tasks(host)
-    yield from forum.tasks(host)
     yield from textbook.tasks(host)
     by_size = [*transfer_tasks(host), *matrix_tasks(host)]
     yield from sorted(by_size, key=_work)

@@ -9,17 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from unidev.bench.results import (
-    BANDWIDTH,
-    FLOOR,
-    FORUM,
-    IMAGES,
-    JACOBIAN,
-    ODE,
-    PRODUCT,
-    SUM,
-    TEXTBOOK,
-)
+from unidev.bench.results import BANDWIDTH, FLOOR, PRODUCT, SUM, TEXTBOOK
 from unidev.bench.spread import rate
 from unidev.system.wording import bytes_text, number_text, plain, seconds_text
 
@@ -81,10 +71,6 @@ TITLES = {
     PRODUCT: "Products of square matrices, float32",
     SUM: "Sums of square matrices, float32",
     TEXTBOOK: "The textbook's exercises",
-    FORUM: "Questions from forums",
-    ODE: "A neural ODE",
-    JACOBIAN: "A Jacobian",
-    IMAGES: "Images",
 }
 """Each subject, in order."""
 
@@ -134,7 +120,7 @@ def _memory(device: DeviceRecord) -> str:
 
 def _row(result: Result) -> Row:
     what = result.what
-    if result.subject in (BANDWIDTH, PRODUCT, SUM) or "journey" in result.variant:
+    if result.subject in (BANDWIDTH, PRODUCT, SUM):
         what = f"{what}, {result.variant}"
     size = ""
     if result.size is not None:

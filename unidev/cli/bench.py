@@ -20,7 +20,7 @@ _FOLDER = Path("unidev-bench")
 _HELP = """
 Measure this machine's devices with one framework: the minimum time of one small operation,
 transfers from 1 KiB to 256 MiB, products and sums of matrices from 8 to 4,096 rows with and without
-moving the data, the textbook's exercises, and frequent questions from forums.
+moving the data, and the textbook's exercises.
 
 Writes a table, a page, a picture and JSON: bench.txt, bench.html, bench.png and bench.json.
 Simulated devices are listed but never timed. Takes less than two minutes for each device; after
@@ -38,21 +38,7 @@ Examples:
   unidev bench
   unidev bench --backend torch --output results
   unidev bench --json > bench.json
-  unidev bench --only ode,jacobian,images
 """
-
-
-def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
-    """The programs that ``--only`` names."""
-    from unidev.bench.results import PROGRAMS
-
-    if value is None:
-        return ()
-    names = tuple(value.split(","))
-    for name in names:
-        if name not in PROGRAMS:
-            raise click.BadParameter(f"there is no {name!r}; there are {', '.join(PROGRAMS)}")
-    return names
 
 
 @click.command(name="bench", help=_HELP, short_help="What are this machine's devices worth?")
@@ -72,19 +58,13 @@ def _names(_: click.Context, __: click.Parameter, value: str | None) -> tuple[st
     help="Seconds for each device; after these, no new measurement starts.  [default: 80; with "
          "--full, 1800]",
 )  # fmt: skip
-@click.option(
-    "--only", callback=_names, metavar="NAME,NAME…",
-    help="Measure these programs of docs/questions.md in place of everything else, for up to half "
-         "an hour for each device: ode, jacobian, images.",
-)  # fmt: skip
 @click.option("--json", "is_json", is_flag=True, help="Print JSON instead of the table.")
-def command(  # noqa: PLR0913  one for each option
+def command(
     *,
     backend: str | None,
     is_full: bool,
     folder: Path | None,
     limit_s: float | None,
-    only: tuple[str, ...],
     is_json: bool,
 ) -> int:
     """Measure, then report."""
@@ -93,7 +73,7 @@ def command(  # noqa: PLR0913  one for each option
     chosen = _select(backend)
     if folder is not None:
         _check(folder)
-    return _report(_measure(chosen, limit_s, only=only, is_full=is_full), folder, is_json=is_json)
+    return _report(_measure(chosen, limit_s, is_full=is_full), folder, is_json=is_json)
 
 
 def _check(folder: Path) -> None:
@@ -118,9 +98,7 @@ def _select(name: str | None) -> Backend:
     return unidev.active_backend()
 
 
-def _measure(
-    backend: Backend, limit_s: float | None, *, only: tuple[str, ...], is_full: bool
-) -> Bench:
+def _measure(backend: Backend, limit_s: float | None, *, is_full: bool) -> Bench:
     from unidev.bench.running import run
     from unidev.system.progress import progress
 
@@ -129,7 +107,7 @@ def _measure(
         step(f"{done} of {of}: {task.what}{size} on {task.device}")
 
     with progress(f"measuring {backend.name}") as step:
-        return run(backend, is_full=is_full, limit_s=limit_s, only=only, progress=report)
+        return run(backend, is_full=is_full, limit_s=limit_s, progress=report)
 
 
 def _report(bench: Bench, folder: Path | None, *, is_json: bool) -> int:

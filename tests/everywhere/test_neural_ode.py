@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from running_examples import imported
 
 import unidev
-from unidev.bench import ode
+
+ode = imported("neural_ode")
 
 
 def circle(u):
