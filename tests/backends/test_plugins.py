@@ -94,6 +94,10 @@ BROKEN = {
         good().replace("load=load", "load=load, simulator='theirs:'"),
         "`simulator` of its spec is 'theirs:': it must be a function, or \"module:name\"",
     ),
+    "the command for the simulator is no string": (
+        good().replace("load=load", "load=load, simulator_install=('pip', 'install')"),
+        "`simulator_install` of its spec is ('pip', 'install'): it must be a string, or None.",
+    ),
     "the embedded backend's name is taken": (
         good(name="numpy"),
         "a backend 'numpy' is already registered",

@@ -27,7 +27,7 @@ assert status == pytest.ExitCode.NO_TESTS_COLLECTED, status
 # One of the checks' modules looks for the backend of a class of its own, and so loads NumPy's.
 for table in (
     loading.loaded_backends, loading.backends_by_type, loading.device_getters, loading.copiers,
-    loading._types_of_no_tensor, loading._backends_by_model_type, loading._simulators_started,
+    loading._types_of_no_tensor, loading._backends_by_model_type, loading.simulators,
     device._devices,
 ):  # fmt: skip
     table.clear()

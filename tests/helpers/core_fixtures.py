@@ -60,13 +60,15 @@ def clean_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.fixture
 def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a process that has not used unidev yet; what was loaded comes back afterwards."""
-    tables = (loading.loaded_backends, loading.backends_by_type, loading.device_getters)
+    tables = (
+        loading.loaded_backends, loading.backends_by_type, loading.device_getters,
+        loading.simulators,
+    )  # fmt: skip
     before = [dict(table) for table in tables]
     for table in tables:
         table.clear()
     monkeypatch.setattr(loading, "_types_of_no_tensor", type(loading._types_of_no_tensor)())
     monkeypatch.setattr(loading, "_backends_by_model_type", type(loading._backends_by_model_type)())
-    monkeypatch.setattr(loading, "_simulators_started", set())
     monkeypatch.setattr(device_module, "_devices", {})
     monkeypatch.setattr(plugins, "_found", None)
     yield

@@ -11,7 +11,7 @@ from made_cards import GPUS, Cuda, put_driver
 
 import unidev
 from unidev.backends import driver_memory
-from unidev.backends.loading import load_backend
+from unidev.backends.loading import load_backend, simulators
 from unidev.contract.backend import Memory
 from unidev.contract.installation import Build
 from unidev.tensors import free_memory
@@ -167,3 +167,15 @@ def test_simulated_gpus_have_their_own_counts_else_the_hosts(
     monkeypatch.setattr(type(load_backend("numpy")), "memory", counted)
     assert unidev.try_gpu(free=1) is unidev.try_gpu(most_free=True) is unidev.gpu(1)
     assert type(unidev.try_gpu().index) is int
+
+
+def test_a_simulators_count_is_read_without_the_framework(
+    two_gpus: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cls = type(load_backend("numpy"))
+    monkeypatch.setattr(cls, "memory", lambda *_: pytest.fail("the framework was asked"))
+    counted = lambda self, index: (index, 9)  # noqa: E731
+    monkeypatch.setattr(type(simulators["numpy"]), "free_and_total", counted)
+    assert unidev.try_all_gpus(free=1) == [unidev.gpu(1)]
+    with pytest.raises(unidev.DeviceNotFoundError, match="gpu:0 has 0 bytes of 9 bytes free"):
+        unidev.gpu(0, free=1)

@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from unidev.backends.loading import missing_simulator
 from unidev.contract.backend import Backend
 from unidev.contract.optional import Unsupported, abilities_of
 from unidev.errors import UnsupportedOperation
@@ -76,6 +77,8 @@ def _declared(backend: Backend) -> dict[str, Capability]:
 
 def resolve(backend: Backend, name: str) -> Any:
     """The ability, or the part of the backend that would contain it, if that is unsupported."""
+    if name == "simulator" and (missing := missing_simulator(backend.spec)):
+        return Unsupported(missing, operation=name)
     found: Any = backend.spec if name == "simulator" else backend
     for part in name.split("."):
         found = getattr(found, part)

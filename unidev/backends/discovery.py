@@ -252,7 +252,7 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
                 f"{source}: the {field} of its spec is {shown(value)}, which is not a valid name "
                 "(letters, digits and underscores; for a framework, its top-level module)."
             )
-    for field in ("title", "library", "sharing_page"):
+    for field in ("title", "library", "sharing_page", "simulator_install"):
         if not isinstance(getattr(spec, field), str | None):
             raise PluginError(
                 f"{source}: `{field}` of its spec is {shown(getattr(spec, field))}: it must be a "

@@ -54,7 +54,8 @@ _backends_by_model_type: weakref.WeakKeyDictionary[type, Backend] = weakref.Weak
 
 _types_of_no_tensor: weakref.WeakSet[type] = weakref.WeakSet()
 loading_lock = fork_safe_lock(is_outermost=True)
-_simulators_started: set[str] = set()
+simulators: dict[str, Simulator] = {}
+"""The simulators that were started in this process, by the name of the backend."""
 being_loaded: set[str] = set()
 """Backends whose framework is being imported; read only while holding ``loading_lock``."""
 
@@ -194,9 +195,8 @@ def _load(name: str) -> Backend:
     being_loaded.add(name)
     try:
         with collection_paused():  # no fork comes in between: it waits for the lock
-            if gpus is not None and name not in _simulators_started:
-                _start_simulator(spec, gpus)
-                _simulators_started.add(name)
+            if gpus is not None and name not in simulators:
+                simulators[name] = _started(spec, gpus)
             return load_class(spec)(spec, gpus.count if gpus is not None else 0)
     except UnidevError:
         raise
@@ -211,13 +211,15 @@ def _load(name: str) -> Backend:
         being_loaded.discard(name)
 
 
-def _start_simulator(spec: BackendSpec, gpus: SimulatedGpus) -> None:
+def _started(spec: BackendSpec, gpus: SimulatedGpus) -> Simulator:
     from unidev.backends.discovery import EMBEDDED
 
     # NumPy's arrays go with every framework's tensors, so it is refused where it is selected.
     if spec.name != EMBEDDED:
         check_possible_for(spec, gpus)
-    simulator_of(spec).start_as(gpus)
+    simulator = simulator_of(spec)
+    simulator.start_as(gpus)
+    return simulator
 
 
 def check_possible_for(spec: BackendSpec, gpus: SimulatedGpus) -> None:
@@ -225,6 +227,7 @@ def check_possible_for(spec: BackendSpec, gpus: SimulatedGpus) -> None:
 
     Raises:
         UnsupportedOperation: it has no simulator.
+        PluginError: as ``simulator_of``.
     """
     reason = simulator_of(spec).refusal(gpus)
     if reason is not None:
@@ -238,17 +241,31 @@ def simulator_of(spec: BackendSpec) -> Simulator:
 
     Raises:
         UnsupportedOperation: it has none; gives the reason.
+        SimulationError: it is a distribution of its own, and not installed; gives the command.
         PluginError: the module or name that ``spec`` gives is missing.
     """
+    missing = missing_simulator(spec)
+    if missing is not None:
+        raise SimulationError(f"no simulated GPUs for backend {spec.name!r}: {missing}")
     made: Simulator = _named(spec, "simulator")()
     return made
+
+
+def missing_simulator(spec: BackendSpec) -> str | None:
+    """How to install the simulator of ``spec``, if that is a distribution that is missing."""
+    if spec.simulator_install is None or not isinstance(spec.simulator, str):
+        return None
+    module = spec.simulator.partition(":")[0].partition(".")[0]
+    if is_installed(module):
+        return None
+    return f"{module} is not installed. Install it with: {spec.simulator_install}"
 
 
 def refusal_of(spec: BackendSpec, gpus: SimulatedGpus) -> str | None:
     """Why the framework of ``spec`` cannot have ``gpus``; None if it can. Imports no framework.
 
     Raises:
-        PluginError: as ``simulator_of``.
+        SimulationError, PluginError: as ``simulator_of``.
     """
     try:
         return simulator_of(spec).refusal(gpus)

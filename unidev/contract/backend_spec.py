@@ -81,6 +81,15 @@ class Simulator(ABC):
                 do: import unidev first, or use ``unidev simulate``.
         """
 
+    def free_and_total(self, index: int) -> tuple[int, int] | None:  # noqa: ARG002
+        """The free and total bytes of a simulated GPU, read without initialising a runtime.
+
+        None, the default: unidev reads them by ``Backend.memory``. Override it where that starts a
+        runtime after which the process may not fork, as CUDA's. Called on the object that was
+        started, with the index of unidev's device.
+        """
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class BackendSpec:
@@ -103,6 +112,12 @@ class BackendSpec:
     """The simulator class, itself or as ``module:name``, or a function that returns a simulator.
 
     Must not import the framework before ``start``.
+    """
+    simulator_install: str | None = None
+    """The command that installs ``simulator``, if it is a distribution of its own.
+
+    Where its top-level module is missing, requesting simulated GPUs is a ``SimulationError`` with
+    this command.
     """
     group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
         "the backend's workers need nothing from the launcher"

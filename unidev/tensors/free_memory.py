@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.backends.boundary import errors_of
 from unidev.backends.driver_memory import driver_gpus, memory_of, shares_host_memory
+from unidev.backends.loading import simulators
 from unidev.backends.out_of_memory import holder_text
 from unidev.contract.backend import Unsupported
 from unidev.errors import DeviceSpecError, UnsupportedOperation
@@ -100,10 +101,13 @@ def _simulated(device: Device, backend: Backend) -> FreeMemory:
     """By the simulator's own count and limit; without one, of the host, which backs it."""
     try:
         with errors_of(backend, f"reading the memory of {device}"):
-            counted = backend.memory(device)
+            found = simulators[backend.name].free_and_total(device.index)
+            if found is None:
+                counted = backend.memory(device)
+                found = counted.free_bytes, counted.total_bytes
     except UnsupportedOperation:
         return _of_host(device)
-    return FreeMemory(device, counted.free_bytes, counted.total_bytes)
+    return FreeMemory(device, *found)
 
 
 def _real(device: Device, gpu: Gpu | None, backend: Backend) -> FreeMemory:
