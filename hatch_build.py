@@ -42,8 +42,15 @@ class Metadata(MetadataHookInterface):
         if folder != ROOT:
             metadata["urls"] = project["urls"]
             metadata["authors"] = project["authors"]
-            core = f"{project['name']}=={metadata['version']}"
+            version = metadata["version"]
+            core = f"{project['name']}=={version}"
             metadata["dependencies"] = [*self.config.get("dependencies", ()), core]
+            extras = self.config.get("optional-dependencies")
+            if extras is not None:
+                metadata["optional-dependencies"] = {
+                    name: [each.format(version=version) for each in needed]
+                    for name, needed in extras.items()
+                }
 
 
 def description(readme: Path, repository: str) -> dict[str, Any]:

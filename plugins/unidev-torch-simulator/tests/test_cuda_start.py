@@ -224,6 +224,16 @@ def test_free_memory_is_that_of_each_gpus_limit(python: Python, named: dict[str,
     )
 
 
+def test_free_memory_is_read_without_initialising_cuda(python: Python) -> None:
+    done = python(
+        "import unidev, torch\n"
+        "print(unidev.try_gpu(1, free='24MiB'), unidev.try_all_gpus(free='65MiB'))\n"
+        "print(torch.cuda.is_initialized())\n",
+        UNIDEV_SIMULATE_MEMORY="64MiB", **CUDA,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("gpu:1 [<Device cpu:0 of torch>]\nFalse\n", "")
+
+
 def test_sim_has_a_limit_and_a_model_as_well(python: Python) -> None:
     done = python(
         "import unidev, torch\n"

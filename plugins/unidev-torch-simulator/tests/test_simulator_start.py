@@ -27,6 +27,16 @@ def test_any_number_of_devices_can_be_had(warm_python: Python, count: int) -> No
     assert (done.stdout, done.stderr) == (f"{count} sim:{count - 1}\n", "")
 
 
+def test_making_one_imports_neither_torch_nor_its_backend(python: Python) -> None:
+    done = python(
+        "import sys\n"
+        "from unidev_torch_simulator import TorchSimulator\n"
+        "TorchSimulator()\n"
+        "print('torch' in sys.modules, 'unidev_torch.backend' in sys.modules)\n"
+    )
+    assert (done.stdout, done.stderr) == ("False False\n", "")
+
+
 def test_nothing_is_simulated_unless_asked_for(python: Python) -> None:
     done = python(
         "import torch, unidev\n"

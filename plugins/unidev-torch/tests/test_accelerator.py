@@ -35,6 +35,7 @@ def test_gpus_whose_driver_is_too_old_do_not_count(monkeypatch: Any) -> None:
     active = unidev.active_backend()
     module = SimpleNamespace(device_count=lambda: 2, is_initialized=lambda: False)
     monkeypatch.setattr(active, "_fixed_count", None)
+    monkeypatch.setattr(active, "simulated_count", 0)
     monkeypatch.setattr(backend, "_current_accelerator", lambda: torch.device("cuda"))
     monkeypatch.setattr(torch, "get_device_module", lambda native: module)
     monkeypatch.setattr(accelerator, "is_driver_too_old", lambda: True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import unidev_torch
@@ -9,6 +10,8 @@ from unidev.contract.backend_spec import BackendSpec
 
 if TYPE_CHECKING:
     from fresh_programs import Python
+
+ROOT = Path(__file__).parents[3]
 
 
 def test_the_spec_is_for_torch() -> None:
@@ -19,12 +22,30 @@ def test_the_spec_is_for_torch() -> None:
 
 def test_finding_the_plugin_imports_no_framework(python: Python) -> None:
     done = python(
-        "import sys, unidev, unidev.backends.discovery\n"
-        "import unidev_torch_simulator\n"
-        "unidev_torch_simulator.TorchSimulator()\n"
+        "import sys, unidev\n"
         "print('torch' in unidev.list_backends(), 'torch' in sys.modules)\n"
     )
     assert (done.stdout, done.stderr) == ("True False\n", "")
+
+
+def test_the_simulator_is_needed_for_simulated_gpus_alone(python: Python) -> None:
+    program = (
+        "import sys, unidev\n"
+        "sys.modules['unidev_torch_simulator'] = None\n"
+        "try:\n"
+        "    unidev.set_backend('torch')\n"
+        "except unidev.SimulationError as error:\n"
+        "    print(error)\n"
+        "else:\n"
+        "    print(unidev.ones(2), unidev.active_backend().simulated_count)\n"
+    )
+    assert python(program).stdout == "tensor([1., 1.]) 0\n"
+    said = python(program, UNIDEV_SIMULATE="2").stdout
+    assert said == (
+        "no simulated GPUs for backend 'torch': unidev_torch_simulator is not installed. Install "
+        "it with: pip install ./plugins/unidev-torch-simulator  # in unidev's repository\n"
+    )
+    assert (ROOT / "plugins/unidev-torch-simulator/pyproject.toml").is_file()
 
 
 def test_a_torch_that_is_imported_is_the_default(python: Python) -> None:

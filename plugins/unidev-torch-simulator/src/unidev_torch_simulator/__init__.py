@@ -63,6 +63,13 @@ class TorchSimulator(Simulator):
         """Arrange that ``import torch`` gives a torch with these devices."""
         cuda.before_import(gpus)
 
+    def free_and_total(self, index: int) -> tuple[int, int]:
+        """By the count in C++; ``torch.cuda.mem_get_info`` would initialise CUDA."""
+        import torch
+
+        free, total = torch.ops.unidev_sim.memory_info(index)
+        return int(free), int(total)
+
 
 def _start_sim(gpus: SimulatedGpus) -> None:
     check_system(installed_torch().version)

@@ -16,5 +16,7 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install torch",
         load="unidev_torch.backend:TorchBackend",
         simulator="unidev_torch_simulator:TorchSimulator",
+        simulator_install="pip install ./plugins/unidev-torch-simulator  # in unidev's repository",
+        namespaces=("unidev_torch_simulator",),  # its lines are not the user's
         group_setting="unidev_torch.group:TorchSetting",
     )

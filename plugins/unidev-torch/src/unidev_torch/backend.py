@@ -15,7 +15,6 @@ from unidev_torch import accelerator, tensors
 from unidev_torch.accelerator import ACCELERATORS, TorchCopyStream
 from unidev_torch.containers import CONTAINERS, opened
 from unidev_torch.scopes import NativeScope
-from unidev_torch_simulator import cuda
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -59,8 +58,9 @@ class TorchBackend(Backend):
         super().__init__(spec, simulated_count)
         self._devices: dict[torch.device, Device] = {}
         """Filled on first use: the meaning of a ``torch.device`` never changes."""
-        # Of GPUs that answer to `cuda`, CUDA_VISIBLE_DEVICES may leave fewer, as of real ones.
-        self._fixed_count = None if cuda.is_started() else simulated_count or None
+        # Of simulated ones named `cuda`, CUDA_VISIBLE_DEVICES may leave fewer, as of real ones.
+        is_fixed = simulated_count > 0 and self._accelerator_type() != "cuda"
+        self._fixed_count = simulated_count if is_fixed else None
 
     @property
     def tensor_types(self) -> tuple[type, ...]:
@@ -100,7 +100,7 @@ class TorchBackend(Backend):
         count: int = module.device_count()
         if accelerator.is_initialized(module):
             self._fixed_count = count
-        elif count and found.type == "cuda" and not cuda.is_started():
+        elif count and found.type == "cuda" and not self.simulated_count:
             if accelerator.is_driver_too_old():
                 return 0
             return 1 if count > 1 and accelerator.is_one_instance() else count
@@ -179,9 +179,7 @@ class TorchBackend(Backend):
             raise UnsupportedOperation(
                 "memory", f"torch.{device.native.type} does not report how much memory is free"
             )
-        # torch.cuda initialises CUDA to read it, after which the process may not fork.
-        read = cuda.memory_info if cuda.is_started() else module.mem_get_info
-        free, total = read(device.index)
+        free, total = module.mem_get_info(device.index)
         memory = Memory(module.memory_allocated(device.index), free, total)
         if not hasattr(module, "memory_reserved"):
             return memory

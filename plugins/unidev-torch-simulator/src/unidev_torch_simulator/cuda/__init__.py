@@ -61,14 +61,6 @@ def is_started() -> bool:
     return _finder is not None
 
 
-def memory_info(index: int) -> tuple[int, int]:
-    """The free and total bytes of a device, read without initialising ``torch.cuda``."""
-    from unidev_torch_simulator.cuda.devices import ops
-
-    free, total = ops().memory_info(index)
-    return int(free), int(total)
-
-
 def _build() -> None:
     # First, since `import torch` cannot be tried again once torch._C is loaded.
     built_library(as_cuda=True)

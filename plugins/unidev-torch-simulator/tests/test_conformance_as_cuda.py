@@ -1,0 +1,24 @@
+"""The conformance suite on simulated GPUs that answer to ``cuda``; on ``sim``: unidev-torch's tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from plugin_suite import check_conforms
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ENDED_BY_A_FAILURE = (
+    "workers.killed", "workers.raising", "workers.early", "workers.stopped", "workers.checkpoints",
+)  # fmt: skip
+"""Each starts workers of its own. How NCCL's ranks fail is in ``test_distributed_failures``."""
+
+
+@pytest.mark.parametrize(
+    ("profile", "count"), [("tensor", 3), ("train", 1), ("multi", 3), ("interop", 3)]
+)
+def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
+    left_out = ENDED_BY_A_FAILURE if profile == "multi" else ()
+    check_conforms("torch", profile, count, tmp_path, simulate_as="cuda", exclude=left_out)
