@@ -30,6 +30,8 @@ FRAMEWORKS = {
         "penzai==0.2.5",
     ],
 }
+BESIDE = {"torch": ["unidev-torch-simulator"]}
+"""Distributions that are installed and tested with a framework's plugin."""
 LAUNCHERS = {"ray": ["ray>=2.49"]}
 """What the plugins run on that start workers; they bring no framework."""
 TOGETHER = [name for name in FRAMEWORKS if name != "jax"]
@@ -74,14 +76,19 @@ def install(
     """Install the core, the suite, and plugins with their frameworks, from this checkout."""
     needed = {**LAUNCHERS, **versions}
     frameworks = [requirement for name in names for requirement in needed[name]]
-    folders = [f"plugins/unidev-{name}" for name in ("conformance", *names)]
-    plugins = [part for folder in folders for part in ("-e", folder)]
+    parts = ["plugins/unidev-conformance", *(folder for name in names for folder in folders(name))]
+    plugins = [part for folder in parts for part in ("-e", folder)]
     session.install(*TO_BUILD, "pip")
     # Python compiles the modules that are imported, which are few of those installed.
     session.install(
         "--no-compile", "--no-build-isolation", "-e", f".[{extras}]", *plugins, *frameworks,
         *TEST_TOOLS, *constraints,
     )  # fmt: skip
+
+
+def folders(name: str) -> list[str]:
+    """The folder of a plugin, and those of what is tested with it."""
+    return [f"plugins/{each}" for each in (f"unidev-{name}", *BESIDE.get(name, []))]
 
 
 def add(session: nox.Session, *requirements: str) -> None:

@@ -69,8 +69,10 @@ def install(folder: Path, python: Path, wanted: list[str], sdist: str | None) ->
     subprocess.run([sys.executable, "-m", "venv", str(folder / "venv")], check=True)
     pip = [str(python), "-m", "pip"]
     subprocess.run([*pip, "install", "--quiet", *wanted], check=True)
-    trees = ["-e", f"{ROOT}[cli]", "-e", str(ROOT / "plugins" / "unidev-torch")]
-    subprocess.run([*pip, "install", "--quiet", "--no-build-isolation", *trees], check=True)
+    plugins = ROOT / "plugins"
+    trees = [f"{ROOT}[cli]", str(plugins / "unidev-torch"), str(plugins / "unidev-torch-simulator")]
+    editable = [word for tree in trees for word in ("-e", tree)]
+    subprocess.run([*pip, "install", "--quiet", "--no-build-isolation", *editable], check=True)
     if sdist:
         options = ["--no-deps", "--no-binary", ":all:", "--dest", str(folder / "sdist")]
         subprocess.run([*pip, "download", "--quiet", *options, sdist], check=True)

@@ -1,4 +1,4 @@
-"""The conformance suite on simulated GPUs that answer to ``cuda``; on ``sim``: unidev-torch's tests."""
+"""The conformance suite on GPUs that answer to ``cuda``; unidev-torch's tests judge ``sim``."""
 
 from __future__ import annotations
 

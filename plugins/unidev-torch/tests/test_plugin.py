@@ -22,8 +22,7 @@ def test_the_spec_is_for_torch() -> None:
 
 def test_finding_the_plugin_imports_no_framework(python: Python) -> None:
     done = python(
-        "import sys, unidev\n"
-        "print('torch' in unidev.list_backends(), 'torch' in sys.modules)\n"
+        "import sys, unidev\nprint('torch' in unidev.list_backends(), 'torch' in sys.modules)\n"
     )
     assert (done.stdout, done.stderr) == ("True False\n", "")
 
