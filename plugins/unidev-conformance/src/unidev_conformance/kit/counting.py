@@ -23,8 +23,8 @@ from unidev_conformance.kit.inputs.samples import BIG_BYTES, big
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract.device import Device
     from unidev.contract.probe import Probe
+    from unidev.device import Device
     from unidev_conformance.kit.oracle import Evidence
 
 TOLERANCE_BYTES = 256 * 1024

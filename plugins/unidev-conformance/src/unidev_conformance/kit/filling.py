@@ -16,7 +16,7 @@ from unidev_conformance.kit.inputs.strategies import Run, a_few
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.inputs.drawing import Drawn
     from unidev_conformance.kit.workbench import Workbench
 

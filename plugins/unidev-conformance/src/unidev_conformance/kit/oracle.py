@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.contract.backend import Extent
-    from unidev.contract.device import Device
     from unidev.contract.probe import Probe
+    from unidev.device import Device
 
 _SHOWN_BYTES = 32
 _ROUNDED_BYTES = 4096

@@ -20,7 +20,7 @@ from unidev_conformance.kit.oracle import overlapping_bytes, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _REFUSALS = (unidev.UnsupportedOperation, unidev.UnsupportedDtypeError)

@@ -11,7 +11,7 @@ from unidev_conformance.kit.inputs import samples
 from unidev_conformance.kit.oracle import shown
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _DEPTH = 20

@@ -21,7 +21,7 @@ from unidev_conformance.kit.inputs.containers import Point
 from unidev_conformance.kit.inputs.strategies import pick, some
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from unidev_conformance.kit.inputs import samples
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 

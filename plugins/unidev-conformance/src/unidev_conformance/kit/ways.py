@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.inputs.drawing import Drawn
 
     Array = np.ndarray[Any, Any]

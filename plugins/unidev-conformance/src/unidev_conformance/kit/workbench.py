@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
-    from unidev.contract.device import Device
     from unidev.contract.hardware_probe import HardwareProbe
+    from unidev.device import Device
     from unidev_conformance.kit.inputs.drawing import Drawn
     from unidev_conformance.kit.ways import Way
 

@@ -13,8 +13,8 @@ from unidev_conformance.running.catalog import check
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
     from unidev.contract.hardware_probe import Training
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _STEPS = 4

@@ -31,7 +31,7 @@ from unidev_conformance.running.catalog import check
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.trees import Tree
     from unidev_conformance.kit.workbench import Workbench
 

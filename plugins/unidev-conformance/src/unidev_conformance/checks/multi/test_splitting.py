@@ -23,7 +23,7 @@ from unidev_conformance.kit.trees import Leaf, Tree
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Random = np.random.Generator

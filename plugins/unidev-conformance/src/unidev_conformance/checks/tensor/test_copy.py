@@ -21,7 +21,7 @@ from unidev_conformance.kit.specials import check_references, check_specials
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 

@@ -20,7 +20,7 @@ from unidev_conformance.running.catalog import check
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 

@@ -16,7 +16,7 @@ from unidev_conformance.kit.oracle import overlapping_bytes
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _ALIGNMENT = 64

@@ -15,7 +15,7 @@ from unidev_conformance.running.catalog import check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _SHAPE = (3, 50_000)

@@ -18,7 +18,7 @@ from unidev_conformance.kit.processes.fresh import run_fresh
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 

@@ -19,7 +19,7 @@ from unidev_conformance.kit.processes.first_use import THREADS, first_use
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 

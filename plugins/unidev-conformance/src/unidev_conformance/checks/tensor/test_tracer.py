@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _NEEDS = ("tracer", "probe.read_out")

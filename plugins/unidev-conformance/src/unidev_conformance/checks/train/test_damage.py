@@ -24,7 +24,7 @@ from unidev_conformance.running.catalog import check
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.models.sample_models import Sample
     from unidev_conformance.kit.workbench import Workbench
 

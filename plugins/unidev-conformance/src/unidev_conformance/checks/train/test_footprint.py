@@ -16,7 +16,7 @@ from unidev_conformance.kit.spying import Calls
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.counting import Counter
     from unidev_conformance.kit.workbench import Workbench
 

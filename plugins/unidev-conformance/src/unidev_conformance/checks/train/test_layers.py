@@ -29,7 +29,7 @@ from unidev_conformance.kit.models.stored_models import values_of
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

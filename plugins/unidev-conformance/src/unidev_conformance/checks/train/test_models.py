@@ -17,7 +17,7 @@ from unidev_conformance.kit.models.sample_models import INPUT, Sample
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _BOTH = ("models", "probe.models")

@@ -26,7 +26,7 @@ from unidev_conformance.kit.spying import Calls, PressedError, Presses
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.trees import Tree
     from unidev_conformance.kit.workbench import Workbench
 

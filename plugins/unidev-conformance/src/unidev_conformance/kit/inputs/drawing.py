@@ -21,8 +21,8 @@ from unidev_conformance.kit.inputs import samples
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from unidev.contract.device import Device
     from unidev.contract.probe import Probe
+    from unidev.device import Device
 
     Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

@@ -21,7 +21,7 @@ from unidev_conformance.kit.trees import MOST_LEAVES, Leaf, Tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from unidev_conformance.kit.trees import Leaf, Tree
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Tensor = Any

@@ -15,7 +15,7 @@ from unidev_conformance.kit.models.stored_models import values_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

@@ -10,7 +10,7 @@ import unidev
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
 
 if TYPE_CHECKING:
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 ROWS = 7

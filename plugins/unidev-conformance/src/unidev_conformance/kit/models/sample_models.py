@@ -12,8 +12,8 @@ from unidev_conformance.kit.models.differentiating import times, total
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unidev.contract.device import Device
     from unidev.contract.training_probe import ModelProbe
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from unidev_conformance.kit.models.sample_models import Sample
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]

@@ -20,7 +20,7 @@ from unidev_conformance.judging.outcomes import InconclusiveError, NotApplicable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 TIMEOUT_S = 100

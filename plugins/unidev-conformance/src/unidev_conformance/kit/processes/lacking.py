@@ -16,7 +16,7 @@ from unidev_conformance.kit.processes.scarcity import scarce, too_much
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Call = Callable[[], object]

@@ -11,7 +11,7 @@ import unidev
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.device import Device
+    from unidev.device import Device
 
 
 def looks() -> dict[str, Callable[[], object]]:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from unidev.contract.device import Device
     from unidev.contract.probe import Probe
+    from unidev.device import Device
 
 _MIB = 2**20
 _ON_HOST = 1024 * _MIB
