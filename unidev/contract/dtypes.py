@@ -1,9 +1,11 @@
-"""dtypes by name: portable ones, NumPy's, and the framework's own."""
+"""dtypes by name: portable ones, NumPy's, and the framework's own; arrays that no tensor holds."""
 
 from __future__ import annotations
 
-from unidev.errors import UnsupportedDtypeError
-from unidev.system.wording import shown
+import sys
+
+from unidev.errors import InvalidDataError, UnsupportedDtypeError
+from unidev.system.wording import shown, type_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -152,3 +154,13 @@ def _numpy_name(spec: object) -> str | None:
     )  # fmt: skip
     # For an abstract type, older NumPy picks one dtype, with a warning.
     return None if spec in several else str(np.dtype(spec).name)
+
+
+def refuse_masked(cls: type) -> None:
+    """Raise InvalidDataError for a class of masked arrays: NumPy would silently drop the mask."""
+    masked = sys.modules.get("numpy.ma")  # if never imported, there are no masked arrays
+    if masked is not None and issubclass(cls, masked.MaskedArray):
+        raise InvalidDataError(
+            f"this {type_name(cls)} has masked elements: pass x.filled(value), or x.data to use "
+            "the values under the mask."
+        )

@@ -14,6 +14,7 @@ import optree
 
 from unidev.backends.loading import backend_of_type, backends_by_type, new_containers, openers
 from unidev.backends.selection import EMBEDDED, backend_choice
+from unidev.contract.containers import is_lazy
 from unidev.errors import (
     AmbiguousBackendError,
     CircularContainerError,
@@ -31,7 +32,6 @@ from unidev.tensors.kinds import (
     PLAIN,
     TENSOR,
     classify,
-    is_lazy,
     is_opaque,
     is_optimizer,
     is_plain,

@@ -1,11 +1,11 @@
-"""unidev's own random numbers: drawn on the host, the same on every backend and device."""
+"""``seed``, and the numbers of unidev's generator in each dtype."""
 
 from __future__ import annotations
 
 from unidev.backends.framework_errors import framework_error
+from unidev.contract.generator import random_numbers, restart
 from unidev.errors import InvalidDataError
 from unidev.system.arguments import non_negative_integer
-from unidev.system.forking import fork_safe_lock
 from unidev.system.wording import shown
 
 TYPE_CHECKING = False
@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 _SIGNIFICANT_BITS = {"float16": 11, "bfloat16": 8}
-
-_lock = fork_safe_lock()
-_generator: np.random.Generator | None = None
 
 
 def seed(n: int, /) -> None:
@@ -35,12 +32,10 @@ def seed(n: int, /) -> None:
     >>> bool((first == unidev.to_numpy(unidev.rand(3))).all())
     True
     """
-    global _generator  # noqa: PLW0603  one generator a process
     number = non_negative_integer(n)
     if number is None:
         raise InvalidDataError(f"seed must be a non-negative integer below 2**63, not {shown(n)}.")
-    with _lock:
-        _generator = _philox(number)
+    restart(number)
 
 
 def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[Any, Any]:
@@ -49,26 +44,16 @@ def draw(distribution: str, shape: tuple[int, ...], dtype: str) -> np.ndarray[An
     Raises:
         FrameworkError: NumPy cannot make an array of that shape, or the host lacks the memory.
     """
-    global _generator  # noqa: PLW0603  one generator a process
-    with _lock:
-        if _generator is None:
-            _generator = _philox(None)
-        width = "float64" if dtype == "float64" else "float32"
-        try:
-            drawn = getattr(_generator, distribution)(shape, dtype=width)
-        except (MemoryError, ValueError) as error:
-            doing = f"drawing random numbers of shape {shape}"
-            raise framework_error(error, "the host", doing) from error
+    width = "float64" if dtype == "float64" else "float32"
+    try:
+        drawn = random_numbers(distribution, shape, width)
+    except (MemoryError, ValueError) as error:
+        doing = f"drawing random numbers of shape {shape}"
+        raise framework_error(error, "the host", doing) from error
     bits = _SIGNIFICANT_BITS.get(dtype)
     if distribution == "random" and bits is not None:
         # Rounding to so few bits would turn the numbers next to 1 into 1.
         import numpy as np
 
         drawn = np.floor(drawn * 2**bits) / np.float32(2**bits)
-    return drawn  # type: ignore[no-any-return]
-
-
-def _philox(number: int | None) -> np.random.Generator:
-    import numpy as np
-
-    return np.random.Generator(np.random.Philox(number))
+    return drawn

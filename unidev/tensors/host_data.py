@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 
 from unidev.backends.loading import backend_of_type, load_backend
+from unidev.contract.dtypes import refuse_masked
 from unidev.errors import BackendMismatchError, InvalidDataError
 from unidev.system.wording import shown
 from unidev.tensors import containers
 from unidev.tensors.creating import read, uploader
 from unidev.tensors.devices import as_device, resolve_device
-from unidev.tensors.python_data import refuse_masked
 from unidev.tensors.transfer import moved
 
 TYPE_CHECKING = False
@@ -219,5 +219,5 @@ def _has_array_interface(x: object) -> bool:
 def _as_array(x: Any) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    refuse_masked(x)
+    refuse_masked(type(x))
     return np.asarray(x)

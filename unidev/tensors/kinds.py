@@ -6,7 +6,6 @@ None of the object's own code runs.
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Mapping, MappingView, Sequence, Set
 from types import ModuleType
 
 from unidev.backends.boundary import call
@@ -16,6 +15,7 @@ from unidev.backends.loading import (
     backend_of_type,
     backends_of_namespace,
 )
+from unidev.contract.containers import is_container_type
 from unidev.device import Device
 from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
 from unidev.system.wording import kind_of
@@ -24,6 +24,7 @@ from unidev.tensors.handles import Handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from unidev.contract.backend import Backend, Extent
@@ -35,12 +36,6 @@ PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
 """Exact types of leaves that neither are nor hold tensors; ``is_plain`` adds others."""
 
 _PLAIN_MODULES = ("pathlib", "pathlib._local", "datetime", "decimal", "fractions", "uuid")
-
-_LAZY = (Generator, map, filter, zip, enumerate, reversed)
-"""May yield tensors, but only once: looking would consume them."""
-
-_HARMLESS = (str, bytes, bytearray, memoryview, range)
-"""Sequences whose items cannot be tensors."""
 
 
 def classify(x: object) -> tuple[str, Backend | None]:
@@ -68,27 +63,6 @@ def is_container(x: object) -> bool:
     if issubclass(cls, tuple):  # also a subclass: torch.Size, for one, holds only numbers
         return not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
     return is_container_type(cls)
-
-
-def is_container_type(cls: type) -> bool:
-    """``is_container`` for all objects of a class."""
-    if is_lazy(cls):
-        return True
-    if issubclass(cls, (Mapping, Sequence, Set)):
-        from array import array  # numbers only, and since Python 3.10 a Sequence
-
-        return not issubclass(cls, (*_HARMLESS, array))
-    return is_dataclass(cls)
-
-
-def is_dataclass(cls: type) -> bool:
-    """``dataclasses.is_dataclass``: importing that module takes longer than all of unidev."""
-    return any("__dataclass_fields__" in base.__dict__ for base in cls.__mro__)
-
-
-def is_lazy(cls: type) -> bool:
-    """Whether objects of the class hold items of others, which cannot be put back into them."""
-    return issubclass(cls, (*_LAZY, MappingView))
 
 
 def is_plain(cls: type) -> bool:

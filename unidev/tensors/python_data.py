@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import sys
 
-from unidev.contract.dtypes import DTYPES, FINITE, NARROW, numpy_name
+from unidev.contract.dtypes import DTYPES, FINITE, NARROW, numpy_name, refuse_masked
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedDtypeError
 from unidev.system.wording import kind_of, shown, type_name
 
@@ -39,27 +38,13 @@ def as_numpy(data: object, dtype: str | None, integer: str = "int64") -> np.ndar
     import numpy as np
 
     if isinstance(data, (np.ndarray, np.generic)):
-        refuse_masked(data)
+        refuse_masked(type(data))
         values = np.asarray(data)
         _refuse_objects(values, data)
         values = values.astype(values.dtype.newbyteorder("="), copy=False)
         check_fits(values, dtype)
         return values
     return _from_python(data, dtype, integer)
-
-
-def refuse_masked(data: object) -> None:
-    """Raise InvalidDataError for a masked array: NumPy would silently drop the mask."""
-    _refuse_masked_type(type(data))
-
-
-def _refuse_masked_type(cls: type) -> None:
-    masked = sys.modules.get("numpy.ma")  # if never imported, there are no masked arrays
-    if masked is not None and issubclass(cls, masked.MaskedArray):
-        raise InvalidDataError(
-            f"this {type_name(cls)} has masked elements: pass x.filled(value), or x.data to use "
-            "the values under the mask."
-        )
 
 
 def default_dtype(value: object, integer: str = "int64") -> str:
@@ -154,7 +139,7 @@ def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[An
 
     types = _types_in(data)
     for cls in types:
-        _refuse_masked_type(cls)
+        refuse_masked(cls)
     _check_types(types)
     is_int = int in types and types <= {bool, int}
     if dtype is None and is_int:

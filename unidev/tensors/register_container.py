@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.loading import backend_of_type
+from unidev.contract.containers import is_dataclass
 from unidev.errors import UnsupportedContainerError
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.contents import ITEMS
-from unidev.tensors.kinds import is_dataclass
 from unidev.tensors.taking_apart import build_of_contents, by_contents, register, with_steps
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from unidev.backends.loading import new_containers, openers
+from unidev.contract.containers import is_dataclass, is_lazy
 from unidev.errors import UnidevError, UnsupportedContainerError
 from unidev.system.wording import kind_of, shown, type_name
 from unidev.tensors.contents import ITEMS, attributes_of, contents, values_of, written
-from unidev.tensors.kinds import is_dataclass, is_lazy, is_opaque
+from unidev.tensors.kinds import is_opaque
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

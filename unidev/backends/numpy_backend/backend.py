@@ -13,13 +13,13 @@ import numpy as np
 
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract.backend import Backend, Extent, part, unsupported
+from unidev.contract.dtypes import refuse_masked
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev.tensors.python_data import refuse_masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from unidev.device import Device
+    from unidev.contract import Device
 
     Array = np.ndarray[Any, Any]
 
@@ -109,7 +109,7 @@ class NumpyBackend(Backend):
     def to_numpy(self, x: Array) -> Array:
         """In C order."""
         _refuse_references(x)
-        refuse_masked(x)
+        refuse_masked(type(x))
         return np.array(x, order="C", copy=True, subok=False)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], device: Device) -> Array:

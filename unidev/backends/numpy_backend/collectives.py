@@ -9,7 +9,7 @@ import numpy as np
 
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract.collectives import Collectives
-from unidev.tensors.python_data import refuse_masked
+from unidev.contract.dtypes import refuse_masked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class NumpyCollectives(Collectives):
 
 
 def _plain(x: Array) -> Array:
-    refuse_masked(x)
+    refuse_masked(type(x))
     return x.view(np.ndarray)
 
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from unidev.contract.dtypes import refuse_masked
 from unidev.contract.interop import Interop
 from unidev.errors import UnsupportedOperation
-from unidev.tensors.python_data import refuse_masked
 
 Array = np.ndarray[Any, Any]
 
@@ -21,7 +21,7 @@ class NumpyInterop(Interop):
     def export(self, x: Array) -> Array:
         """A plain array; NumPy itself refuses byte orders and strides that DLPack lacks."""
         if type(x) is not np.ndarray:
-            refuse_masked(x)
+            refuse_masked(type(x))
             x = x.view(np.ndarray)
         flags = x.flags
         if flags.carray:  # in C order, aligned and writable

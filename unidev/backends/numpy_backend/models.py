@@ -8,15 +8,15 @@ import numpy as np
 
 from unidev.backends.numpy_backend.nn.layers import Buffers, Layer
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.contract import kind_of
+from unidev.contract.containers import is_container_type
 from unidev.contract.models import Models, Stored
 from unidev.errors import InvalidDataError, UnsupportedOperation
-from unidev.system.wording import kind_of
-from unidev.tensors.kinds import is_container
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from unidev.device import Device
+    from unidev.contract import Device
 
     Array = np.ndarray[Any, Any]
 
@@ -122,7 +122,7 @@ class NumpyModels(Models):
             here, child = (*path, name), container[key]
             if isinstance(child, np.ndarray):
                 yield here, container, key, child
-            elif isinstance(child, _MODELS) or is_container(child):
+            elif isinstance(child, _MODELS) or is_container_type(type(child)):
                 yield from self._walk(child, here, (*above, id(node)))
 
 

@@ -14,8 +14,8 @@ from unidev.contract.probe import Probe
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from unidev.contract import Device
     from unidev.contract.probe import Contained, TransferExample
-    from unidev.device import Device
 
     Array = np.ndarray[Any, Any]
 

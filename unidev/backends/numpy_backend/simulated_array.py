@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.device import Device
+from unidev.contract import Device
 from unidev.errors import DeviceMismatchError
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.contract import PlannedTransfer
 from unidev.contract.tracer import Patches, Recording, Tracer
-from unidev.values import PlannedTransfer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

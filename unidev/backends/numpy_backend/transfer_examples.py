@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unidev.contract import PlannedTransfer
 from unidev.contract.probe import TransferExample
-from unidev.values import PlannedTransfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev.device import Device
+    from unidev.contract import Device
 
 _READS: dict[str, tuple[int, tuple[int, ...], Sequence[Callable[[Any], object]]]] = {
     # Of a matrix of six float32: bytes and shape.

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from unidev import Collectives, UnsupportedOperation
+from unidev.contract import Collectives
+from unidev.errors import UnsupportedOperation
 from unidev_jax.arrays import value_of
 from unidev_jax.copying import copied, wide
 from unidev_jax.framework import jax, jnp

@@ -16,15 +16,13 @@ import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
-from unidev import (
-    Backend,
+from unidev.contract import Backend, part, unsupported
+from unidev.errors import (
     DeletedTensorError,
+    FrameworkError,
     UnsupportedDtypeError,
     UnsupportedOperation,
-    part,
-    unsupported,
 )
-from unidev.errors import FrameworkError
 from unidev_mxnet import devices
 from unidev_mxnet.memory import allocate
 from unidev_mxnet.native_calls import (

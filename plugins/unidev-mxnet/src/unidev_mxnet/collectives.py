@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import mxnet as mx  # type: ignore[import-untyped]
 from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
-from unidev import Collectives, UnsupportedOperation
+from unidev.contract import Collectives
+from unidev.errors import UnsupportedOperation
 from unidev_mxnet.native_calls import numpy_shapes, reshaped
 
 if TYPE_CHECKING:

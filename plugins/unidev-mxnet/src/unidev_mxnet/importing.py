@@ -7,7 +7,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
-from unidev import PluginError
+from unidev.errors import PluginError
 
 if TYPE_CHECKING:
     from unidev.contract import Backend

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev import Collectives, UnsupportedOperation
+from unidev.contract import Collectives
+from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.tensors import DISTRIBUTED
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from unidev.backends.numpy_backend.nn import avg_pool2d, conv2d, flatten, linear, max_pool2d, relu
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.contract import kind_of
+from unidev.contract.generator import random_numbers
 from unidev.contract.layers import Layers
 from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
-from unidev.system.wording import kind_of
-from unidev.tensors.generator import draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -173,7 +173,7 @@ class Dropout(Layer):
     def _forward(self, x: Array) -> Array:
         if not self.is_training:
             return x
-        kept = (draw("random", x.shape, "float32") >= self.rate).astype(x.dtype)
+        kept = (random_numbers("random", x.shape, "float32") >= self.rate).astype(x.dtype)
         if isinstance(x, SimulatedArray):
             kept = SimulatedArray.place(kept, x.simulated_device)
         result: Array = x * (kept / (1 - self.rate))

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
 
-from unidev import Memory, UnsupportedOperation, unsupported
+from unidev.contract import Memory, unsupported
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev import Backend, Device
+    from unidev.contract import Backend, Device
 
 _NO_STATISTICS = "MXNet does not count what it has allocated on a CPU"
 

@@ -19,7 +19,8 @@ from typing import Any
 
 import mxnet as mx  # type: ignore[import-untyped]
 
-from unidev import Extent, UnsupportedOperation
+from unidev.contract import Extent
+from unidev.errors import UnsupportedOperation
 from unidev_mxnet.native_calls import data_address
 
 _WORD = ctypes.sizeof(ctypes.c_void_p)

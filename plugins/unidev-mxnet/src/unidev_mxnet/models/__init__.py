@@ -8,8 +8,8 @@ import numpy as np
 from mxnet import autograd  # type: ignore[import-untyped]
 from mxnet.gluon import Block, HybridBlock, Parameter  # type: ignore[import-untyped]
 
-from unidev import UnsupportedOperation
 from unidev.contract import Models, Stored
+from unidev.errors import UnsupportedOperation
 from unidev_mxnet.models.optimizers import (
     TrainerPart,
     TrainerTwin,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 
-from unidev import UnsupportedOperation
 from unidev.contract import check_state, found_in, kind_of
+from unidev.errors import UnsupportedOperation
 from unidev_mxnet.native_calls import numpy_shapes
 
 if TYPE_CHECKING:

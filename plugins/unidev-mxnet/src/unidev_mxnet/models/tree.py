@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mxnet.gluon import Block, Constant, Parameter, ParameterDict  # type: ignore[import-untyped]
 
-from unidev import UnsupportedOperation
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import mxnet as mx  # type: ignore[import-untyped]
 from mxnet import autograd
 from mxnet.gluon import Block, HybridBlock, nn  # type: ignore[import-untyped]
 
-from unidev import UnsupportedOperation
 from unidev.contract import Layers
+from unidev.errors import UnsupportedOperation
 from unidev_mxnet.models.tree import blocks_of
 from unidev_mxnet.nn.synchronized import synchronized
 from unidev_mxnet.scopes import numpy_semantics

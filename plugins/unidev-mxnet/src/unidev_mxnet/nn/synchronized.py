@@ -10,7 +10,7 @@ import mxnet as mx  # type: ignore[import-untyped]
 from mxnet import autograd
 from mxnet.gluon import Block, nn  # type: ignore[import-untyped]
 
-from unidev import UnidevError, UnsupportedOperation
+from unidev.errors import UnidevError, UnsupportedOperation
 from unidev_mxnet.models.tree import blocks_of
 from unidev_mxnet.scopes import numpy_semantics
 

@@ -10,7 +10,7 @@ import mxnet as mx  # type: ignore[import-untyped]
 import numpy as np
 from mxnet import autograd as mx_autograd
 
-from unidev import Probe, part, unsupported
+from unidev.contract import Probe, part, unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

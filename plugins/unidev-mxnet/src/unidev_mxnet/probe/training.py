@@ -9,8 +9,7 @@ import numpy as np
 from mxnet import autograd
 from mxnet.gluon import Block, Parameter, Trainer, nn  # type: ignore[import-untyped]
 
-from unidev import unsupported
-from unidev.contract import AutogradProbe, ModelProbe
+from unidev.contract import AutogradProbe, ModelProbe, unsupported
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:

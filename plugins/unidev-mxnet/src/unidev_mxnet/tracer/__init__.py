@@ -19,7 +19,7 @@ from unidev_mxnet.tracer.patches import MxnetPatches
 from unidev_mxnet.tracer.recording import MxnetRecording
 
 if TYPE_CHECKING:
-    from unidev import Backend
+    from unidev.contract import Backend
 
 _BLIND_SPOTS = {
     "a KVStore, and so a gluon.Trainer of several devices": "it sums gradients and distributes "

@@ -15,7 +15,7 @@ from unidev_mxnet.native_calls import ContextAnswer, get_context
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev import Backend, Device
+    from unidev.contract import Backend, Device
 
 
 class Borrowed(mx.nd.NDArray):  # type: ignore[misc]  # MXNet is untyped

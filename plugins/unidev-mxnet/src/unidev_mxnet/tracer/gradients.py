@@ -20,7 +20,7 @@ from unidev_mxnet.tracer.arrays import Borrowed, device_at, size_at
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from unidev import Backend
+    from unidev.contract import Backend
 
 _NODE = re.compile(r"(node_\d+)_")
 """Outputs are ``node_7_output``, ``node_7_output0``, ``node_7_mean``; a variable is ``var3``."""

@@ -12,7 +12,7 @@ from unidev_mxnet.tracer.names import calling_function, operator_name, outermost
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from unidev import Backend, Device
+    from unidev.contract import Backend, Device
     from unidev_mxnet.tracer.recording import MxnetRecording
 
     Function = Callable[..., Any]

@@ -13,7 +13,7 @@ from unidev_mxnet.tracer.readings import Readings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev import Backend
+    from unidev.contract import Backend
     from unidev_mxnet.tracer.recording import MxnetRecording
 
 
