@@ -210,7 +210,7 @@ def workers_count_the_same_whatever_their_rows(sound, self, names, tensors, rows
 @multi_mutant(
     "workers.accumulation",
     plugin=TORCH,
-    around="unidev.parallel.devices.accumulating:Accumulated.add",
+    around="unidev.parallel.exchange.accumulating:Accumulated.add",
 )
 def accumulated_steps_count_the_same_whatever_their_rows(sound, self, found, rows):
     """The mean of the steps' means: a loss divided by the number of steps."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.backends.observer import thread
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
-from unidev.parallel.devices.accumulating import Accumulated
 from unidev.parallel.devices.arguments import checked_devices
 from unidev.parallel.devices.packing import write
 from unidev.parallel.devices.replicated_model import ReplicatedModel, rows_of
 from unidev.parallel.devices.running_statistics import Statistics
 from unidev.parallel.devices.twins import State
 from unidev.parallel.exchange import step_times
+from unidev.parallel.exchange.accumulating import Accumulated
 from unidev.parallel.exchange.exchanging import ANYWHERE
 from unidev.parallel.exchange.group import group
 from unidev.parallel.exchange.moments import BatchMoments
