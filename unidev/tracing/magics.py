@@ -36,7 +36,7 @@ def add_magics(shell: Any) -> None:
             try:
                 result = _run(shell, cell)
             finally:
-                display(trace)
+                display(trace)  # type: ignore[no-untyped-call, unused-ignore]  # IPython 9
         return result
 
     shell.register_magic_function(magic, "cell", "trace_transfers")
