@@ -132,9 +132,10 @@ def framework(session: nox.Session, name: str) -> None:
         return
     if name == "torch":
         add(session, *FOR_OPERATORS, *MPIRUN, *FRAMEWORKS[name])
-    check_types(session, *(f"{folder}/src" for folder in folders(name)))
+    parts = folders(name)
+    check_types(session, *(f"{part}/src" for part in parts))
     chosen = ("-m", "not first") if IS_REST else ("-m", "")
-    session.run(*PYTEST, *folders(name), *chosen, *session.posargs, env=IN_TESTS)
+    session.run(*PYTEST, *parts, *chosen, *session.posargs, env=IN_TESTS)
     if not session.posargs:  # they choose among the plugin's tests
         # With the framework's own pins, lest one of these replaces what it needs.
         notebooks = EXTRAS["notebooks"] if name in ("torch", "jax") else []
@@ -266,7 +267,8 @@ def newest_framework(session: nox.Session) -> None:
     newer = {each: [part.partition("==")[0] for part in FRAMEWORKS[each]] for each in FRAMEWORKS}
     install(session, name, extras="cli", versions=newer)
     ignored = "ignore::unidev.errors.UntestedVersionWarning"
-    session.run(*PYTEST, "-m", "", *folders(name), "-W", ignored, env=IN_TESTS)
+    parts = folders(name)
+    session.run(*PYTEST, "-m", "", *parts, "-W", ignored, env=IN_TESTS)
 
 
 @nox.session(

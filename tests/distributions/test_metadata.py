@@ -106,6 +106,33 @@ def test_the_metadata_is_complete(distributions: list[tuple[Path, Path]], number
     assert (pinned in needed) == (number > 0)
 
 
+def test_the_extra_simulator_is_the_one_of_the_same_version(
+    distributions: list[tuple[Path, Path]],
+) -> None:
+    names = [folder.name for folder in project_folders()]
+    torch, simulator = (
+        metadata_of(distributions[names.index(name)][1])
+        for name in ("unidev-torch", "unidev-torch-simulator")
+    )
+    extra = f"{simulator['Name']}=={simulator['Version']}; extra == 'simulator'"
+    assert extra in torch.get_all("Requires-Dist", [])
+    assert simulator.get_all("Requires-Dist") == [f"unidev-core=={unidev.__version__}"]
+
+
+def test_the_simulators_wheel_and_sdist_have_what_it_builds(
+    distributions: list[tuple[Path, Path]],
+) -> None:
+    folder = ROOT / "plugins" / "unidev-torch-simulator"
+    sdist, wheel = distributions[project_folders().index(folder)]
+    sources = {path.relative_to(folder / "src").as_posix() for path in folder.rglob("src/*/cpp/*")}
+    assert sources
+    with zipfile.ZipFile(wheel) as archive:
+        assert sources <= set(archive.namelist())
+    with tarfile.open(sdist) as packed:
+        names = {name.partition("/src/")[2] for name in packed.getnames()}
+    assert sources <= names
+
+
 def test_the_core_names_each_python_from_the_oldest_to_the_newest_that_is_tested(
     distributions: list[tuple[Path, Path]],
 ) -> None:
