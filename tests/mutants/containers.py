@@ -9,9 +9,9 @@ import numpy as np
 
 from mutants.mutant import around, in_place_of, mutant, replace, replace_value
 from unidev.errors import CircularContainerError, DeviceMismatchError
-from unidev.tensors import containers, objects, taking_apart
+from unidev.tensors import containers, hidden_tensors, taking_apart
 from unidev.tensors.containers import _flatten, replace_tensors
-from unidev.tensors.objects import Movable, path_to_tensor
+from unidev.tensors.hidden_tensors import Movable, path_to_tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -168,7 +168,7 @@ def slots_are_not_looked_at(backend):
 def only_attributes_are_looked_at(backend):
     """The lists and objects in an object's attributes are not gone into."""
 
-    replace_value(objects, "_DEEPEST", 1)
+    replace_value(hidden_tensors, "_DEEPEST", 1)
 
 
 @mutant(_OBJECTS)
@@ -197,7 +197,7 @@ def attributes_are_asked_for(backend):
 
 def _look_otherwise(sees: Callable[[Any, bool], str | None]) -> None:
 
-    @in_place_of(objects.path_to_tensor)
+    @in_place_of(hidden_tensors.path_to_tensor)
     def path_to_tensor(x: Any, *, counts_numpy: bool) -> str | None:
         return sees(x, counts_numpy)
 

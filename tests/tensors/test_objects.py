@@ -50,7 +50,7 @@ from library_objects import (
 
 import unidev
 from unidev.backends.selection import Choice
-from unidev.tensors import containers, objects
+from unidev.tensors import containers, hidden_tensors
 from unidev.tensors.kinds import PLAIN
 
 HOLDING = {
@@ -173,19 +173,19 @@ def test_looking_ends_at_a_depth_and_at_a_number(monkeypatch: pytest.MonkeyPatch
     deep: Any = unidev.ones(1)
     for _ in range(8):
         deep = [deep]
-    assert objects.path_to_tensor(deep, counts_numpy=True) == "[0]" * 8
-    assert objects.path_to_tensor([deep], counts_numpy=True) is None
-    many = types.SimpleNamespace(numbers=list(range(objects._MOST)), x=unidev.ones(1))
-    assert objects.path_to_tensor(many, counts_numpy=True) == ".x"  # the nearest first
+    assert hidden_tensors.path_to_tensor(deep, counts_numpy=True) == "[0]" * 8
+    assert hidden_tensors.path_to_tensor([deep], counts_numpy=True) is None
+    many = types.SimpleNamespace(numbers=list(range(hidden_tensors._MOST)), x=unidev.ones(1))
+    assert hidden_tensors.path_to_tensor(many, counts_numpy=True) == ".x"  # the nearest first
     many.x = [many.x]
-    assert objects.path_to_tensor(many, counts_numpy=True) is None
-    many.numbers = [types.SimpleNamespace() for _ in range(objects._MOST_HOLDERS - 4)]
-    assert objects.path_to_tensor(many, counts_numpy=True) == ".x[0]"
+    assert hidden_tensors.path_to_tensor(many, counts_numpy=True) is None
+    many.numbers = [types.SimpleNamespace() for _ in range(hidden_tensors._MOST_HOLDERS - 4)]
+    assert hidden_tensors.path_to_tensor(many, counts_numpy=True) == ".x[0]"
     many.more = [many.x]
     del many.x
-    assert objects.path_to_tensor(many, counts_numpy=True) == ".more[0][0]"
+    assert hidden_tensors.path_to_tensor(many, counts_numpy=True) == ".more[0][0]"
     many.numbers += [types.SimpleNamespace(), types.SimpleNamespace()]
-    assert objects.path_to_tensor(many, counts_numpy=True) is None
+    assert hidden_tensors.path_to_tensor(many, counts_numpy=True) is None
 
 
 def test_what_never_holds_a_tensor_is_remembered_and_nothing_else() -> None:

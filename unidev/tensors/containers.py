@@ -25,6 +25,7 @@ from unidev.errors import (
 )
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.handles import model_of
+from unidev.tensors.hidden_tensors import Movable, has_own_to, path_to_tensor
 from unidev.tensors.kinds import (
     CONTAINER,
     MODEL,
@@ -37,7 +38,6 @@ from unidev.tensors.kinds import (
     is_plain,
     not_a_tensor,
 )
-from unidev.tensors.objects import Movable, has_own_to, path_to_tensor
 from unidev.tensors.taking_apart import (
     NAMESPACE,
     Unpacked,

@@ -72,7 +72,7 @@ def pieces(function):
 
 ours = [
     function
-    for name in ("models.gradients", "tensors.kinds", "tensors.contents", "tensors.objects",
+    for name in ("models.gradients", "tensors.kinds", "tensors.contents", "tensors.hidden_tensors",
                  "tensors.taking_apart", "tensors.containers", "contract.autograd")
     for function in vars(sys.modules[f"unidev.{name}"]).values()
     if inspect.isfunction(function) and function.__module__ == f"unidev.{name}"

@@ -14,7 +14,7 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.group_engine import Rendezvous
 from unidev.errors import UnsupportedOperation
 from unidev.parallel.exchange.membership import Membership
-from unidev.parallel.exchange.places import advice, given_place
+from unidev.parallel.exchange.rank_variables import advice, given_place
 from unidev.parallel.messages.comparing import difference
 from unidev.system.host.board import Mark
 from unidev.system.printing import say
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
     from unidev.device import Device
-    from unidev.parallel.exchange.places import Place
+    from unidev.parallel.exchange.rank_variables import Place
 
 
 def outside_a_run() -> Membership:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import unidev
-from unidev.parallel.exchange.places import LAUNCHER, Place, advice, given_place
+from unidev.parallel.exchange.rank_variables import LAUNCHER, Place, advice, given_place
 
 TORCHRUN = {"RANK": "1", "WORLD_SIZE": "4", "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500"}
 OPEN_MPI = {
