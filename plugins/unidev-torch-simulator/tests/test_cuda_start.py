@@ -150,6 +150,19 @@ def test_a_process_has_one_name_for_them(python: Python) -> None:
     assert "this process simulates GPUs named `cuda` already" in done.stdout
 
 
+def test_what_the_simulator_moves_is_of_the_users_line(python: Python) -> None:
+    done = python(
+        "import unidev, torch\n"
+        "from torch.nn.parallel import comm\n"
+        "x = torch.ones(4, 2, device='cuda:0')\n"
+        "with unidev.trace_transfers() as trace:\n"
+        "    comm.scatter(x, [0, 1])\n"
+        "print(len(trace.transfers), *{each.line.file for each in trace.transfers})\n",
+        UNIDEV_BACKEND="torch", **CUDA,
+    )  # fmt: skip
+    assert done.stdout == "1 <string>\n"
+
+
 def test_without_the_variables_torch_is_imported_as_ever(python: Python) -> None:
     done = python(
         "import sys, unidev, torch\n"
