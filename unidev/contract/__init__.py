@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from unidev.contract.installation import Build, Conflict, Installation, Wheel
     from unidev.contract.interop import Exported, Interop
     from unidev.contract.launcher import Launcher, LauncherSpec
+    from unidev.contract.layer_models import LayerModels, ModelVariable
     from unidev.contract.layers import (
         Array,
         CombineMoments,
@@ -69,14 +70,15 @@ if TYPE_CHECKING:
         "Backend", "BackendSpec", "Build", "Children", "Collectives", "CombineMoments", "Conflict",
         "Contained", "CopyStream", "Device", "Ended", "EpochBatches", "Estimator", "Event",
         "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HardwareProbe",
-        "HelperProcess", "Installation", "Interop", "Job", "Launcher", "LauncherSpec", "Layers",
-        "Loader", "Memory", "Model", "ModelProbe", "Models", "Moments", "Output", "Pair", "Patches",
-        "PeakCounter", "PlannedTransfer", "Probe", "Progress", "RecordedCopy", "Recording",
-        "Rendezvous", "Rows", "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor",
-        "Tracer", "Training", "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost",
-        "build_once", "card_bytes", "check_state", "driver_cuda_version", "fork_safe_lock",
-        "found_in", "free_ports", "has_one_instance", "hookimpl", "kind_of", "own_folder", "part",
-        "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
+        "HelperProcess", "Installation", "Interop", "Job", "Launcher", "LauncherSpec",
+        "LayerModels", "Layers", "Loader", "Memory", "Model", "ModelProbe", "ModelVariable",
+        "Models", "Moments", "Output", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
+        "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SimulatedGpus", "Simulator",
+        "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample", "TreeModels",
+        "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes", "check_state",
+        "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports", "has_one_instance",
+        "hookimpl", "kind_of", "own_folder", "part", "seconds_in", "unsupported", "visible_gpus",
+        "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -94,6 +96,7 @@ _NAMES = {
     "contract.installation": "Build Conflict Installation Wheel",
     "contract.interop": "Exported Interop",
     "contract.launcher": "Launcher LauncherSpec",
+    "contract.layer_models": "LayerModels ModelVariable",
     "contract.layers": "Functions Layers Moments",
     "contract.data_loaders": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",

@@ -59,7 +59,7 @@ def common_build() -> Any:
     return _keras().Model.build
 
 
-def portable_layers() -> tuple[type, ...]:
+def portable_layers() -> tuple[Any, ...]:
     """The classes of ``unidev.nn``; empty until it has made a layer."""
     ours = sys.modules.get("unidev_tensorflow.nn.portable_layer")
     return () if ours is None else (ours.PortableLayer,)

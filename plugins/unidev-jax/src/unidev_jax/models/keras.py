@@ -2,49 +2,77 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Models, Stored, check_state, kind_of
+from unidev.contract import LayerModels, ModelVariable, check_state, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
 from unidev_jax.arrays import host_copy
-from unidev_jax.models.keras_tree import keras, layers_in, walk
-from unidev_jax.variables import assign, in_stateless_scope, keras_optimizers, plain, raw
+from unidev_jax.variables import (
+    assign,
+    in_stateless_scope,
+    is_keras_variable,
+    keras_optimizers,
+    plain,
+    raw,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from unidev.contract import Array, Device
-    from unidev_jax.models.keras_tree import Found
+
+keras: Any = import_module("keras")
 
 
-class KerasModels(Models):
+class KerasModels(LayerModels):
     """A part is a variable of Keras's, which is assigned another array and stays the same object.
 
     What Keras compiles is compiled again after a move: JAX sees that the arrays are elsewhere.
+    Names are those of unidev on TensorFlow, so that a checkpoint from there loads here.
     """
 
-    statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
+    internal = ("_functional", "_tracker", "_pytree__")
+    statistics_names = LayerModels.statistics_names | {"moving_mean", "moving_variance"}
 
-    def parameters(self, model: Any) -> Mapping[str, Any]:
-        """Those that Keras trains, or would if they were not frozen."""
-        return _once(found for found in walk(model) if found.is_parameter)
+    def is_layer(self, x: Any) -> bool:
+        """Whether ``x`` is one of Keras's layers or models."""
+        return isinstance(x, keras.Layer)
 
-    def trainable(self, model: Any) -> Mapping[str, Any]:
-        """By each variable's ``trainable``, which freezing a layer clears."""
-        return _once(
-            found for found in walk(model) if found.is_parameter and found.variable.trainable
-        )
+    def has_variables(self, x: Any) -> bool:
+        """Layers and variables of Keras's."""
+        return isinstance(x, keras.Layer) or is_keras_variable(x)
 
-    def tensors(self, model: Any) -> Mapping[str, Any]:
-        """Without the variables that ``compile`` adds; JAX keeps no gradients."""
-        return {found.name: found.variable for found in walk(model)}
+    def own(self, part: Any, path: str) -> Iterator[ModelVariable]:
+        """Without those of metrics and optimizers."""
+        if is_keras_variable(part):
+            yield ModelVariable("", part, bool(part.trainable))
+            return
+        _check_built(part, path)
+        # Not `part.variables`, in which those of the layers within are, and nothing at two places.
+        for variable in part._trainable_variables:
+            yield ModelVariable(variable.name, variable, True)
+        for variable in part._non_trainable_variables:
+            yield ModelVariable(variable.name, variable, False)
+        for generator in part._seed_generators:
+            yield ModelVariable("seed", generator.state, False, is_saved=False)
+
+    def within(self, part: Any) -> Sequence[Any]:
+        """Keras's own list."""
+        layers: Sequence[Any] = part._layers
+        return layers
+
+    def sequence(self, layer: Any) -> Sequence[Any]:
+        """The layers of a functional model, too."""
+        is_chain = hasattr(layer, "operations") or isinstance(layer, keras.Sequential)
+        return layer.layers if is_chain else ()
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
         """Includes the metrics and the optimizer that ``compile`` has put into the model."""
-        variables = [found.variable for found in walk(model)]
-        for layer in layers_in(model):
+        variables = [found.variable for found in self.walk(model)]
+        for layer in self.layers(model):
             variables += layer.metrics_variables
             variables += _variables_of(getattr(layer, "optimizer", None))
         variables += _variables_of(optimizer)
@@ -59,7 +87,7 @@ class KerasModels(Models):
 
     def is_placed(self, model: Any, device: Device) -> bool:
         """Ignores metrics, which Keras creates late."""
-        return all(self.is_on(found.variable, device) for found in walk(model))
+        return all(self.is_on(found.variable, device) for found in self.walk(model))
 
     def twin(self, part: Any, device: Device) -> Any:
         """The variable's value in new memory, in a list."""
@@ -70,14 +98,6 @@ class KerasModels(Models):
         before = raw(part)
         part.assign(twin[0])
         twin[0] = before
-
-    def random_states(self, model: Any) -> Mapping[str, Any]:
-        """Keras's generators in the model: the only variables not saved."""
-        return {found.name: found.variable for found in walk(model) if not found.is_saved}
-
-    def stored(self, model: Any) -> Mapping[str, Stored]:
-        """Weights, without the state of random generators, optimizers and metrics."""
-        return {found.name: Stored(found.variable) for found in walk(model) if found.is_saved}
 
     def write(self, x: Any, values: Array) -> None:
         """A new array on the variable's device."""
@@ -110,11 +130,18 @@ class KerasModels(Models):
             variable.assign(self.backend.from_numpy(values, old.dtype, device))
 
 
-def _once(found: Iterable[Found]) -> dict[str, Any]:
-    unique: dict[int, Found] = {}
-    for one in found:
-        unique.setdefault(id(one.variable), one)
-    return {one.name: one.variable for one in unique.values()}
+def _check_built(layer: Any, path: str) -> None:
+    build = type(layer).build
+    # The implementation that all models and layers share builds nothing; its children do.
+    if layer.built or getattr(build, "_is_default", False) or build is keras.Model.build:
+        return
+    where = f" at {path!r}" if path else ""
+    raise UnsupportedOperation(
+        f"looking into a {kind_of(layer)}{where} that is not built",
+        "its variables are created when it is built: call it once with a batch, or its "
+        "build(input_shape)",
+        "https://keras.io/guides/making_new_layers_and_models_via_subclassing/",
+    )
 
 
 def _variables_of(optimizer: Any) -> list[Any]:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import tensorflow as tf  # type: ignore[import-untyped]
 from tensorflow.python.eager import record  # type: ignore[import-untyped]
 
-from unidev.contract import Models, Stored, kind_of
+from unidev.contract import kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.deep_copy.eager import HOSTED
 from unidev_tensorflow.memory.extents import host_array
 from unidev_tensorflow.models import optimizers, swap
 from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.models.traces import Traces, traces_of
-from unidev_tensorflow.models.tree import walk
+from unidev_tensorflow.models.tree import Tree
 from unidev_tensorflow.tensors import DISTRIBUTED, EAGER
 
 if TYPE_CHECKING:
@@ -22,32 +22,17 @@ if TYPE_CHECKING:
 
     from unidev.contract import Array, Device
     from unidev_tensorflow.backend import TensorFlowBackend
-    from unidev_tensorflow.models.tree import Found
 
 
-class TensorFlowModels(Models):
+class TensorFlowModels(Tree):
     """A part is a few of TensorFlow's variables, whose handles move, or a function's traces."""
 
     backend: TensorFlowBackend
 
-    def parameters(self, model: Any) -> Mapping[str, Any]:
-        """For Keras, its own variables, which tell a frozen parameter from a buffer."""
-        return _once(found for found in walk(model) if found.is_parameter)
-
-    def trainable(self, model: Any) -> Mapping[str, Any]:
-        """By each variable's ``trainable``, which freezing a Keras layer clears."""
-        return _once(
-            found for found in walk(model) if found.is_parameter and found.variable.trainable
-        )
-
-    def tensors(self, model: Any) -> Mapping[str, Any]:
-        """Without the variables that ``compile`` adds; TensorFlow keeps no gradients."""
-        return {found.name: found.variable for found in walk(model)}
-
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
         """Includes the metrics and the optimizer that ``compile`` has put into the model."""
-        variables = [found.variable for found in walk(model)]
-        variables += optimizers.variables_beside(model, optimizer)
+        variables = [found.variable for found in self.walk(model)]
+        variables += optimizers.variables_beside(self.layers(model), optimizer)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
             _check_movable(variable)
@@ -58,7 +43,7 @@ class TensorFlowModels(Models):
     ) -> Sequence[Any]:
         """Traces of ``tf.function``s with variables of ``model``, which trace again after moves."""
         variables = {id(x): x for part in parts for x in part} or {
-            id(x): x for x in (native_variable(found.variable) for found in walk(model))
+            id(x): x for x in (native_variable(found.variable) for found in self.walk(model))
         }
         return traces_of(list(variables.values()), self.backend.device_of, known)
 
@@ -80,7 +65,7 @@ class TensorFlowModels(Models):
     def is_placed(self, model: Any, device: Device) -> bool:
         """Ignores metrics, which Keras creates late."""
         try:
-            for found in walk(model):
+            for found in self.walk(model):
                 variable = native_variable(found.variable)
                 if variable is None or isinstance(variable, DISTRIBUTED):
                     return False
@@ -122,22 +107,10 @@ class TensorFlowModels(Models):
 
     def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
         """Makes Keras retrace its functions."""
-        optimizers.forget_traces(model)
+        optimizers.forget_traces(self.layers(model))
         return optimizer
 
-    statistics_names = Models.statistics_names | {"moving_mean", "moving_variance"}
-
-    def random_states(self, model: Any) -> Mapping[str, Any]:
-        """Keras's and TensorFlow's generators in the model: the only variables not saved."""
-        return {found.name: found.variable for found in walk(model) if not found.is_saved}
-
-    def stored(self, model: Any) -> Mapping[str, Stored]:
-        """Weights, without the state of random generators, optimizers and metrics."""
-        return {
-            found.name: Stored(found.variable, found.axes)
-            for found in walk(model)
-            if found.is_saved
-        }
+    statistics_names = Tree.statistics_names | {"moving_mean", "moving_variance"}
 
     def read(self, x: Any) -> Array:
         """The variable's own memory, if that is on the host."""
@@ -165,13 +138,6 @@ class TensorFlowModels(Models):
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
         """By ``assign``; builds a new optimizer."""
         optimizers.load_state(model, optimizer, state)
-
-
-def _once(found: Any) -> dict[str, Any]:
-    unique: dict[int, Found] = {}
-    for one in found:
-        unique.setdefault(id(native_variable(one.variable)), one)
-    return {one.name: one.variable for one in unique.values()}
 
 
 def _check_movable(variable: Any) -> None:

@@ -10,31 +10,30 @@ import numpy as np
 from unidev.contract import check_state, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.models.swap import native_variable
-from unidev_tensorflow.models.tree import keras_layers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from unidev.contract import Array
 
 _FUNCTIONS = ("train_function", "test_function", "predict_function")
 
 
-def variables_beside(model: Any, optimizer: Any) -> list[Any]:
-    """Variables of the metrics and the optimizers of ``model``, and of ``optimizer``."""
+def variables_beside(layers: Sequence[Any], optimizer: Any) -> list[Any]:
+    """Variables of the metrics and the optimizers of ``layers``, and of ``optimizer``."""
     found = []
-    for layer in keras_layers(model):
+    for layer in layers:
         found += layer.metrics_variables
         found += variables_of(getattr(layer, "optimizer", None))
     return found + variables_of(optimizer)
 
 
-def forget_traces(model: Any) -> None:
+def forget_traces(layers: Sequence[Any]) -> None:
     """Make Keras retrace what it runs in ``fit``, ``evaluate`` and ``predict``.
 
     The traced functions hold the old handles, and would train memory that the model no longer uses.
     """
-    for layer in keras_layers(model):
+    for layer in layers:
         for name in _FUNCTIONS:
             if getattr(layer, name, None) is not None:
                 setattr(layer, name, None)

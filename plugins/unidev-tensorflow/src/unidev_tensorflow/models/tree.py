@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
-from unidev.contract import found_in, kind_of
+from unidev.contract import LayerModels, ModelVariable, found_in, kind_of
 from unidev.errors import UnsupportedOperation
+from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.tensors import (
     common_build,
     is_chain,
@@ -19,124 +20,60 @@ from unidev_tensorflow.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    T = TypeVar("T")
-
-_INTERNAL = ("_self_", "_obj_reference", "_functional", "_tracker")
-"""Prefixes of attributes that only repeat what another attribute holds."""
+_PARTS = (tf.Variable, tf.Module, tf.random.Generator)
 
 
-class Found(NamedTuple):
-    """A variable at one of its places in the model."""
+class Tree(LayerModels):
+    """Variables in the framework's order, without what ``compile`` adds: optimizers and metrics."""
 
-    name: str
-    variable: Any
-    """Keras's own variable, if there is one."""
-    is_parameter: bool
-    """Whether training changes it, or would change it if it were not frozen."""
-    is_saved: bool = True
-    """False for the state of random generators, which Keras's own files omit as well."""
-    axes: tuple[int, ...] | None = None
-    """See ``Stored``."""
+    internal = ("_self_", "_obj_reference", "_functional", "_tracker")
+    is_layer = staticmethod(is_keras_layer)
+    native = staticmethod(native_variable)
 
+    def has_variables(self, x: Any) -> bool:
+        """Also ``tf.Module``s, and TensorFlow's own random generators."""
+        return isinstance(x, _PARTS) or is_keras_layer(x) or is_keras_variable(x)
 
-def walk(model: Any) -> Iterator[Found]:
-    """Every variable of ``model``, at every place, in the framework's order.
+    def own(self, part: Any, path: str) -> Iterator[ModelVariable]:
+        """Keras's variables, if there are any, by their names; those of ``unidev.nn`` by ours."""
+        if isinstance(part, portable_layers()):
+            for name, weight in part.portable_weights().items():
+                yield ModelVariable(name, weight.variable, weight.is_parameter, True, weight.axes)
+        elif is_keras_layer(part):
+            _check_built(part, path)
+            for variable in part._trainable_variables:
+                yield ModelVariable(variable.name, variable, True)
+            for variable in part._non_trainable_variables:
+                yield ModelVariable(variable.name, variable, False)
+        elif isinstance(part, tf.Variable) or is_keras_variable(part):
+            yield ModelVariable("", part, bool(part.trainable))
+        elif isinstance(part, tf.random.Generator):
+            yield ModelVariable("", part.state, False, is_saved=False)
+        if is_keras_layer(part):
+            for generator in part._seed_generators:
+                yield ModelVariable("seed", generator.state, False, is_saved=False)
 
-    Names are paths, as in Keras's own files: Keras's names of variables are numbered across models.
-    Leaves out what ``compile`` adds: optimizers and metrics.
+    def within(self, part: Any) -> Iterable[Any]:
+        """Keras's list of a layer's layers, and what a ``tf.Module`` refers to."""
+        if is_keras_layer(part):
+            return part._layers  # type: ignore[no-any-return]
+        return [child for _, child in self.children(part, set())]
 
-    Raises:
-        UnsupportedOperation: a layer is not built and has no variables yet; says how to build it.
-    """
-    return _visit(model, "", ())
+    def sequence(self, layer: Any) -> Iterable[Any]:
+        """The layers of a functional model, too."""
+        return layer.layers if is_chain(layer) else ()
 
-
-def keras_layers(model: Any) -> list[Any]:
-    """Every Keras layer and model that ``model`` contains, itself included."""
-    found: dict[int, Any] = {}
-    pending, seen = [model], set()
-    while pending:
-        node = pending.pop()
-        if id(node) in seen:
-            continue
-        seen.add(id(node))
-        if is_keras_layer(node):
-            found[id(node)] = node
-            pending.extend(node._layers)
-        elif isinstance(node, tf.Module):
-            pending.extend(
-                child for _, child in found_in(list(vars(node).values()), _holds_variables)
-            )
-    return list(found.values())
-
-
-def _visit(node: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
-    """The variables of ``node``, which has variables or is one."""
-    if id(node) in above:
-        return
-    if isinstance(node, portable_layers()):
-        yield from _portable(node, path, (*above, id(node)))
-    elif is_keras_layer(node):
-        yield from _layer(node, path, (*above, id(node)))
-    elif isinstance(node, tf.Variable) or is_keras_variable(node):
-        yield Found(path, node, bool(node.trainable))
-    elif isinstance(node, tf.random.Generator):
-        yield Found(path, node.state, False, is_saved=False)
-    elif isinstance(node, tf.Module):
-        for name, value in sorted(vars(node).items()):  # the order of tf.Module itself
-            if not name.startswith(_INTERNAL):
-                for child_name, child in found_in(value, _holds_variables, _join(path, name)):
-                    yield from _visit(child, child_name, (*above, id(node)))
-
-
-def _layer(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
-    _check_built(layer, path)
-    own = [(v.name, Found("", v, True)) for v in layer._trainable_variables]
-    own += [(v.name, Found("", v, False)) for v in layer._non_trainable_variables]
-    for name, found in _numbered(own):
-        yield found._replace(name=_join(path, name))
-    yield from _random(layer, path)
-    for name, child in _children(layer, {id(found.variable) for _, found in own}):
-        yield from _visit(child, _join(path, name), above)
-
-
-def _portable(layer: Any, path: str, above: tuple[int, ...]) -> Iterator[Found]:
-    for name, weight in layer.portable_weights().items():
-        yield Found(_join(path, name), weight.variable, weight.is_parameter, True, weight.axes)
-    if layer._seed_generators:
-        yield from _random(layer, path)
-    for index, child in enumerate(getattr(layer, "stack", ())):
-        yield from _visit(child, _join(path, index), above)
-
-
-def _random(layer: Any, path: str) -> Iterator[Found]:
-    for name, generator in _numbered(("seed", generator) for generator in layer._seed_generators):
-        yield Found(_join(path, name), generator.state, False, is_saved=False)
-
-
-def _children(layer: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    """By position for layers in a sequence, else by attribute; by both if it has both."""
-    if is_chain(layer):
-        for index, child in enumerate(layer.layers):
-            yield str(index), child
-        seen = seen | set(map(id, layer.layers))
-    reached = set(seen)
-    for name, value in vars(layer).items():
-        # Keras keeps lists in private containers of its own.
-        is_list = name.startswith("_") and isinstance(value, (list, tuple, dict))
-        if is_list or name.startswith(_INTERNAL):
-            continue
-        for child_name, child in found_in(value, _holds_variables, name):
-            if id(child) not in seen:
-                yield child_name, child
-                reached.add(id(child))
-    for index, child in enumerate(layer._layers):
-        if id(child) not in reached:
-            yield f"layers.{index}", child
-
-
-def _holds_variables(value: Any) -> bool:
-    return isinstance(value, _HOLDERS) or is_keras_layer(value) or is_keras_variable(value)
+    def children(self, part: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+        """Those of ``unidev.nn`` have layers in a ``stack`` alone."""
+        if isinstance(part, portable_layers()):
+            for index, child in enumerate(getattr(part, "stack", ())):
+                yield str(index), child
+        elif is_keras_layer(part) or not isinstance(part, tf.Module):
+            yield from super().children(part, seen)
+        else:
+            for name, value in sorted(vars(part).items()):  # the order of tf.Module itself
+                if not name.startswith(self.internal):
+                    yield from found_in(value, self.has_variables, name)
 
 
 def _check_built(layer: Any, path: str) -> None:
@@ -152,18 +89,3 @@ def _check_built(layer: Any, path: str) -> None:
         "beginning",
         "https://keras.io/guides/making_new_layers_and_models_via_subclassing/",
     )
-
-
-def _numbered(items: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
-    """Numbers repeated names."""
-    counts: dict[str, int] = {}
-    for name, item in items:
-        count = counts[name] = counts.get(name, -1) + 1
-        yield f"{name}_{count}" if count else name, item
-
-
-def _join(path: str, name: object) -> str:
-    return f"{path}.{name}" if path else str(name)
-
-
-_HOLDERS = (tf.Variable, tf.Module, tf.random.Generator)

@@ -1,0 +1,155 @@
+"""``LayerModels``: models of layers that have variables, and further layers in their attributes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from unidev.contract.models import Models, Stored, found_in
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+class ModelVariable(NamedTuple):
+    """A variable at one of its places in a model."""
+
+    name: str
+    variable: Any
+    is_parameter: bool
+    """Whether training changes it, or would change it if it were not frozen."""
+    is_saved: bool = True
+    """False for the state of random generators, which checkpoints omit."""
+    axes: tuple[int, ...] | None = None
+    """See ``Stored``."""
+
+
+class LayerModels(Models):
+    """Models whose layers a framework does not name, or numbers across models.
+
+    Names a variable by the attributes and positions that lead to it: the same each time such a
+    model is built, and in each framework in which such layers run.
+    """
+
+    internal: tuple[str, ...] = ()
+    """Prefixes of attributes that only repeat what another attribute holds."""
+
+    @abstractmethod
+    def is_layer(self, x: Any, /) -> bool:
+        """Whether ``x`` is a layer, or a model of layers."""
+
+    @abstractmethod
+    def has_variables(self, x: Any) -> bool:
+        """Whether ``x`` is a variable, a layer, or another part of a model."""
+
+    @abstractmethod
+    def own(self, part: Any, path: str) -> Iterable[ModelVariable]:
+        """The variables of ``part`` itself, which may share a name; a variable's is empty.
+
+        Raises:
+            UnsupportedOperation: it has no variables until it is built; states how to build it.
+        """
+
+    @abstractmethod
+    def within(self, part: Any) -> Iterable[Any]:
+        """The layers and other parts directly inside ``part``."""
+
+    def sequence(self, layer: Any) -> Iterable[Any]:  # noqa: ARG002
+        """The layers inside ``layer`` whose names are their positions."""
+        return ()
+
+    def native(self, variable: Any, /) -> Any:
+        """The framework's object for ``variable``: the same for tied ones."""
+        return variable
+
+    # -- the tree ----------------------------------------------------------------------------------
+
+    def walk(self, model: Any) -> Iterator[ModelVariable]:
+        """Every variable of ``model``, at each of its places, a layer's own first."""
+        return self._walk(model, "", ())
+
+    def layers(self, model: Any) -> list[Any]:
+        """Each layer that ``model`` contains, itself included."""
+        found: dict[int, Any] = {}
+        pending = [model]
+        while pending:
+            part = pending.pop()
+            if id(part) not in found:
+                found[id(part)] = part
+                pending.extend(self.within(part))
+        return list(filter(self.is_layer, found.values()))
+
+    def children(self, part: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+        """The parts inside ``part`` by name, without variables whose ids are in ``seen``.
+
+        By position for layers in a sequence, else by attribute; by both if it has both.
+        """
+        if not self.is_layer(part):
+            return
+        sequence = list(self.sequence(part))
+        for index, child in enumerate(sequence):
+            yield str(index), child
+        seen = seen | set(map(id, sequence))
+        reached = set(seen)
+        for name, value in vars(part).items():
+            # A framework keeps lists in private containers of its own.
+            is_list = name.startswith("_") and isinstance(value, (list, tuple, dict))
+            if is_list or name.startswith(self.internal):
+                continue
+            for child_name, child in found_in(value, self.has_variables, name):
+                if id(child) not in seen:
+                    yield child_name, child
+                    reached.add(id(child))
+        for index, child in enumerate(self.within(part)):
+            if id(child) not in reached:
+                yield f"layers.{index}", child
+
+    def _walk(self, part: Any, path: str, above: tuple[int, ...]) -> Iterator[ModelVariable]:
+        if id(part) in above:
+            return
+        own = list(self.own(part, path))
+        counts: dict[str, int] = {}
+        for found in own:
+            number = counts[found.name] = counts.get(found.name, -1) + 1
+            name = f"{found.name}_{number}" if number else found.name
+            yield found._replace(name=_joined(path, name))
+        for name, child in self.children(part, {id(found.variable) for found in own}):
+            yield from self._walk(child, _joined(path, name), (*above, id(part)))
+
+    # -- as in ``Models`` --------------------------------------------------------------------------
+
+    def parameters(self, model: Any) -> Mapping[str, Any]:
+        """Those that training changes, or would if they were not frozen."""
+        return self._once(found for found in self.walk(model) if found.is_parameter)
+
+    def trainable(self, model: Any) -> Mapping[str, Any]:
+        """By each variable's ``trainable``, which freezing a layer clears."""
+        return self._once(
+            found for found in self.walk(model) if found.is_parameter and found.variable.trainable
+        )
+
+    def tensors(self, model: Any) -> Mapping[str, Any]:
+        """Without gradients: variables have none."""
+        return {found.name: found.variable for found in self.walk(model)}
+
+    def random_states(self, model: Any) -> Mapping[str, Any]:
+        """The generators' states in the model: the only variables not saved."""
+        return {found.name: found.variable for found in self.walk(model) if not found.is_saved}
+
+    def stored(self, model: Any) -> Mapping[str, Stored]:
+        """All variables but the states of random generators."""
+        return {
+            found.name: Stored(found.variable, found.axes)
+            for found in self.walk(model)
+            if found.is_saved
+        }
+
+    def _once(self, found: Iterable[ModelVariable]) -> dict[str, Any]:
+        unique: dict[int, ModelVariable] = {}
+        for one in found:
+            unique.setdefault(id(self.native(one.variable)), one)
+        return {one.name: one.variable for one in unique.values()}
+
+
+def _joined(path: str, name: str) -> str:
+    return f"{path}.{name}" if path and name else path or name
