@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from unidev.contract.models import AnyModels, Models, Stored, TreeModels, check_state, found_in
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
-    from unidev.contract.tracer import Patches, Recording, Tracer
+    from unidev.contract.tracer import Patches, Recording, Tracer, outermost_name
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.device import Device
     from unidev.system.arguments import seconds_in
@@ -77,8 +77,8 @@ if TYPE_CHECKING:
         "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample", "TreeModels",
         "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes", "check_state",
         "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports", "has_one_instance",
-        "hookimpl", "kind_of", "own_folder", "part", "seconds_in", "unsupported", "visible_gpus",
-        "with_own_order", "without_rows",
+        "hookimpl", "kind_of", "outermost_name", "own_folder", "part", "seconds_in", "unsupported",
+        "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -103,7 +103,7 @@ _NAMES = {
     "contract.models": "AnyModels Models Stored TreeModels check_state found_in",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
-    "contract.tracer": "Patches Recording Tracer",
+    "contract.tracer": "Patches Recording Tracer outermost_name",
     "contract.training_probe": "AutogradProbe ModelProbe",
     "system.gpu_memory": "card_bytes",
     "system.cuda": "driver_cuda_version has_one_instance",

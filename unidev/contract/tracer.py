@@ -6,6 +6,7 @@ attributes are replaced meanwhile). A tracer adds what moves, and what a user wo
 
 from __future__ import annotations
 
+import sys
 import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, nullcontext
@@ -17,6 +18,7 @@ from unidev.system.forking import fork_safe_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from types import FrameType
 
     from unidev.contract.backend import Backend
     from unidev.values import PlannedTransfer
@@ -213,6 +215,26 @@ class Recording(threading.local):
             except BaseException:
                 self._end(begun)
                 raise
+
+
+def outermost_name(name_of: Callable[[FrameType], str | None], *packages: str) -> str | None:
+    """The user's name for the running call: of its frames in ``packages``, that of the outermost.
+
+    Frames of unidev and of the plugin that defines ``name_of`` are passed over; any other is the
+    user's. ``name_of`` returns None for a function that users do not call by name. This walks the
+    stack, so call it only if something moves.
+    """
+    own = ("unidev", name_of.__module__.partition(".")[0])
+    name: str | None = None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        package = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package in packages:
+            name = name_of(frame) or name
+        elif package not in own:
+            break
+        frame = frame.f_back
+    return name
 
 
 _MISSING = object()

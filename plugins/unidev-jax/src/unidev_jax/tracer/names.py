@@ -6,35 +6,21 @@ import inspect
 import sys
 from typing import TYPE_CHECKING
 
+from unidev.contract import outermost_name
 from unidev_jax.framework import jax
 
 if TYPE_CHECKING:
     from types import FrameType
 
 _OURS = ("unidev.contract.tracer", "unidev_jax.tracer")
-_FRAMEWORK = {"jax", "jaxlib", "flax", "optax"}
 _PLUMBING = ("jax._src.traceback_util", "jax._src.api_util", "jax._src.util")
 _TRANSPARENT = ("jax._src.tree", "jax._src.tree_util", *_PLUMBING)
 _ARRAY = "Array"
 
 
 def called(own: str) -> str:
-    """The outermost call into JAX or Flax by the user's line; ``own``, if that is the current one.
-
-    Call it only if something moves: it walks the stack.
-    """
-    name = None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
-        package = module.partition(".")[0]
-        if package in _FRAMEWORK:
-            if module not in _PLUMBING:
-                name = _name_of(frame, module) or name
-        elif not module.startswith(_OURS):
-            break
-        frame = frame.f_back
-    return name or own
+    """The outermost call into JAX or Flax by the user's line; ``own`` if it is the current one."""
+    return outermost_name(_name_of, "jax", "jaxlib", "flax", "optax") or own
 
 
 def is_jaxs_own() -> bool:
@@ -48,10 +34,14 @@ def is_jaxs_own() -> bool:
     return False
 
 
-def _name_of(frame: FrameType, module: str) -> str | None:
-    code = frame.f_code
+def _name_of(frame: FrameType) -> str | None:
+    code, module = frame.f_code, frame.f_globals["__name__"]
     name = code.co_name
-    if name.startswith("<") or (name.startswith("_") and not name.endswith("__")):
+    if (
+        module in _PLUMBING
+        or name.startswith("<")
+        or (name.startswith("_") and not name.endswith("__"))
+    ):
         return None
     if code.co_argcount and code.co_varnames[0] == "self":
         owner = frame.f_locals.get("self")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract import outermost_name
 from unidev_paddle.framework import paddle
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
-_OWN = {"paddle", "unidev", "unidev_paddle"}
 _SPOKEN = {"_TensorMethodOrModule.__call__": "paddle.tensor", "Tensor.new_init": "paddle.Tensor"}
 _DECORATORS = {
     "wrapper", "wrapped_func", "__impl__", "_decorate_function", "_decorate_generator", "inner",
@@ -23,16 +22,7 @@ _GENERATED = "paddle.base.dygraph.generated_tensor_methods_patch"
 
 def called(default: str) -> str:
     """The outermost Paddle function between the user and here; without one, ``default``."""
-    name = default
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in _OWN:
-            break
-        if package == "paddle":
-            name = _name_of(frame) or name
-        frame = frame.f_back
-    return name
+    return outermost_name(_name_of, "paddle") or default
 
 
 def _name_of(frame: FrameType) -> str | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
 
+from unidev.contract import outermost_name
+
 if TYPE_CHECKING:
     from types import FrameType
 
-_PASSED = {"keras", "tensorflow", "unidev", "unidev_tensorflow"}
-_FRAMEWORK = {"keras", "tensorflow"}
 _DECORATORS = {"error_handler", "op_dispatch_handler", "wrapper", "wrapped", "sugar"}
 """Wrapper functions of TensorFlow and Keras, which hold the wrapped one in a variable."""
 _INNER = ("fn", "dispatch_target", "func", "f", "target")
@@ -32,16 +31,7 @@ def called(operation: str) -> str:
 
     ``operation`` is TensorFlow's name of the operation, for when Python shows no call.
     """
-    name = None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        package = str(frame.f_globals.get("__name__")).partition(".")[0]
-        if package not in _PASSED:
-            break
-        if package in _FRAMEWORK:
-            name = _name_of(frame) or name
-        frame = frame.f_back
-    return name or operation
+    return outermost_name(_name_of, "keras", "tensorflow") or operation
 
 
 def _name_of(frame: FrameType) -> str | None:

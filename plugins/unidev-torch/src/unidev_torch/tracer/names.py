@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import sys
 from types import (
     CodeType,
     FrameType,
@@ -16,10 +15,9 @@ from typing import Any
 
 import torch
 
-from unidev.contract import Recording
+from unidev.contract import outermost_name
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_OWN = (os.path.dirname(__file__) + os.sep, inspect.getfile(Recording))
 
 _OPERATORS = {"_to_copy": "Tensor.to", "to": "Tensor.to", "_local_scalar_dense": "Tensor.item"}
 """For when torch shows no call: its C++ made it, or Python that bypasses the modes."""
@@ -36,18 +34,13 @@ def operation_name(operator: Any, mode: CodeType) -> str:
 
     ``mode`` is the code of the function mode, whose frames hold the calls made to C++.
     """
-    found = None
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        code = frame.f_code
-        if code is mode:
-            found = call_name(frame.f_locals["func"])
-        elif code.co_filename.startswith(_TORCH):
-            found = _public_name(frame) or found
-        elif not code.co_filename.startswith(_OWN):
-            break
-        frame = frame.f_back
-    return found or _operator_name(operator)
+
+    def name_of(frame: FrameType) -> str | None:
+        if frame.f_code is mode:
+            return call_name(frame.f_locals["func"])
+        return _public_name(frame) if frame.f_code.co_filename.startswith(_TORCH) else None
+
+    return outermost_name(name_of, "torch", "unidev_torch") or _operator_name(operator)
 
 
 def call_name(function: Any) -> str:
