@@ -35,10 +35,7 @@ TENSORS, SIZE = 400, 1_000
 
 
 def compared(
-    ours: Callable[[], object],
-    theirs: Callable[[], object],
-    calls: int = 1,
-    rounds: int = ROUNDS,
+    ours: Callable[[], object], theirs: Callable[[], object], calls: int = 1, rounds: int = ROUNDS
 ) -> Times:
     """Median seconds per call of each on this worker, and the median of the rounds' ratios."""
     group, times = unidev.group(), ([], [])

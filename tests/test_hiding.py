@@ -101,10 +101,7 @@ def test_modules_of_a_framework_are_set_aside_and_come_back(shown: None) -> None
         ("tests/stand_in/test_stand_in.py", False),
         ("plugins/unidev-torch-simulator/tests/test_mpirun.py", False),
         ("plugins/unidev-conformance/tests/test_conformance_report.py", True),
-        (
-            "plugins/unidev-conformance/src/unidev_conformance/checks/tensor/test_copy.py",
-            False,
-        ),
+        ("plugins/unidev-conformance/src/unidev_conformance/checks/tensor/test_copy.py", False),
     ],
 )
 def test_the_cores_tests_are_those_that_see_nothing(path: str, hidden: bool) -> None:

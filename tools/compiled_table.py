@@ -108,10 +108,7 @@ def _of_paddle() -> list[Way]:
         compiled: Call = paddle.jit.to_static(function, full_graph=False)
         return compiled
 
-    return [
-        Way("`to_static` of Paddle", usual, whole),
-        Way("`to_static(full_graph=True)`", whole),
-    ]
+    return [Way("`to_static` of Paddle", usual, whole), Way("`to_static(full_graph=True)`", whole)]
 
 
 def _of_mxnet() -> list[Way]:

@@ -163,10 +163,7 @@ def _operations(*, has_models: bool) -> dict[str, Work]:
         SMALL: {f"layer.{number}": unidev.ones(_SHAPE) for number in numbers},
         LARGE: unidev.zeros(LARGE_BYTES // 4),
     }
-    found: dict[str, Work] = {
-        "`barrier`": own.barrier,
-        NEW: lambda: own.all_reduce(trees[SMALL]),
-    }
+    found: dict[str, Work] = {"`barrier`": own.barrier, NEW: lambda: own.all_reduce(trees[SMALL])}
     own.all_reduce(trees[LARGE])
     for verb in ("all_reduce", "broadcast", "all_gather"):
         for what, tree in trees.items():

@@ -31,11 +31,7 @@ from gpu_steps import HARDWARE, ROOT, STEPS, ReportError, chosen, planned, read_
 sys.path.insert(0, str(ROOT))
 
 from unidev.system.atomic_file import write_whole
-from unidev.system.child_processes import (
-    ChildProcess,
-    describe_exit,
-    noticing_interruption,
-)
+from unidev.system.child_processes import ChildProcess, describe_exit, noticing_interruption
 from unidev.system.version import __version__
 from unidev.system.wording import count_text, one_line
 

@@ -11,11 +11,7 @@ from importlib.util import find_spec
 import pytest
 
 # `terminal` before all: it keeps the stderr that pytest starts with.
-pytest_plugins = (
-    "unidev_pytest.terminal",
-    "unidev_pytest.devices",
-    "unidev_pytest.guard",
-)
+pytest_plugins = ("unidev_pytest.terminal", "unidev_pytest.devices", "unidev_pytest.guard")
 
 _SUITE = re.compile(r"unidev[._]conformance(?![^.:])")
 

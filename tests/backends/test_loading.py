@@ -7,11 +7,7 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.backends.loading import (
-    backend_of_namespace,
-    backend_of_type,
-    is_installed,
-)
+from unidev.backends.loading import backend_of_namespace, backend_of_type, is_installed
 from unidev.tensors.kinds import backend_of_tensor
 
 SPEC = """

@@ -121,9 +121,7 @@ def test_bad_input_is_named(folder: Path, words: list[str], message: str) -> Non
     assert message in done.stderr
 
 
-def test_a_backend_that_is_not_there_is_named_with_the_variable_that_chose_it(
-    folder: Path,
-) -> None:
+def test_a_backend_that_is_not_there_is_named_with_the_variable_that_chose_it(folder: Path) -> None:
     done = launch("program.py", folder=folder, backend="nobody")
     assert done.returncode == 1
     assert done.stderr.startswith("unidev: UNIDEV_BACKEND=nobody: there is no backend 'nobody'; ")

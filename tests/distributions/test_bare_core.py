@@ -43,10 +43,7 @@ try:
 except unidev.OutOfDeviceMemoryError as error:
     print(error)
 """
-REFUSED = {
-    "unidev.run(print)": "distributed",
-    'unidev.try_gpu(free="1KiB")': "hardware",
-}
+REFUSED = {"unidev.run(print)": "distributed", 'unidev.try_gpu(free="1KiB")': "hardware"}
 
 
 def test_it_brings_no_library_of_the_extras(bare: Installed, tmp_path: Path) -> None:
@@ -92,10 +89,7 @@ def test_the_page_of_extras_is_that_of_the_project() -> None:
     else:
         import tomli as tomllib
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    declared = {
-        "none": project["dependencies"],
-        **project["optional-dependencies"],
-    }
+    declared = {"none": project["dependencies"], **project["optional-dependencies"]}
     page = (ROOT / "docs" / "devices.md").read_text("utf-8")
     rows = re.findall(r"^\| (none|`[a-z]+`) \| ([\w, `-]+) \|", page, re.MULTILINE)
     listed = {name.strip("`"): re.findall(r"[\w-]+", brings) for name, brings in rows}

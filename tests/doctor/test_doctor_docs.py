@@ -49,9 +49,7 @@ CASES = {
         torch(0),
     ),
     "taken": case(
-        with_gpus(FULL, gpu(1)),
-        tensorflow(0, _TENSORFLOW, version="2.21.0"),
-        torch(2, FOR_CUDA),
+        with_gpus(FULL, gpu(1)), tensorflow(0, _TENSORFLOW, version="2.21.0"), torch(2, FOR_CUDA)
     ),
 }
 

@@ -14,15 +14,7 @@ import subprocess
 import sys
 
 import pytest
-from running_examples import (
-    EXAMPLES,
-    FRAMEWORKS,
-    HERE,
-    ONE,
-    environment,
-    imported,
-    run_example,
-)
+from running_examples import EXAMPLES, FRAMEWORKS, HERE, ONE, environment, imported, run_example
 
 import unidev
 

@@ -92,12 +92,7 @@ def run_all(jobs: Mapping[str, Job], folder: Path) -> dict[str, ChildResult]:
 
 
 def mutant_job(
-    name: str,
-    only: Sequence[str],
-    simulated: int,
-    *,
-    backend: str = "",
-    profile: str = "tensor",
+    name: str, only: Sequence[str], simulated: int, *, backend: str = "", profile: str = "tensor"
 ) -> Job:
     """The job for a plugin of ``mutants``; it runs the checks ``only``."""
     order = Order(

@@ -62,9 +62,7 @@ def parts(folder: Path) -> list[Path]:
     return [path for path in folder.iterdir() if path.name.endswith(SUFFIX)]
 
 
-def test_a_process_killed_at_any_moment_of_saving_leaves_a_whole_checkpoint(
-    tmp_path: Path,
-) -> None:
+def test_a_process_killed_at_any_moment_of_saving_leaves_a_whole_checkpoint(tmp_path: Path) -> None:
     moments = random.Random(0)
     file = tmp_path / "model.safetensors"
     waiting = [start(file, turn) for turn in range(AT_ONCE)]

@@ -95,10 +95,7 @@ def test_metadata_of_unidev_without_a_format_is_refused(file: Path) -> None:
     assert "has no unidev.format" in problems_of(model(), file)[0]
 
 
-@pytest.mark.parametrize(
-    "header",
-    ['{"x":X,"x":X}', '{"__metadata__":{"a":"1","a":"2"},"x":X}'],
-)
+@pytest.mark.parametrize("header", ['{"x":X,"x":X}', '{"__metadata__":{"a":"1","a":"2"},"x":X}'])
 def test_a_name_that_occurs_twice_is_refused(file: Path, header: str) -> None:
     file.write_bytes(forged(header.replace("X", json.dumps(X))))
     assert problems_of(model(), file) == ["a name occurs twice in its header"]

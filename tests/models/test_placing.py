@@ -172,10 +172,7 @@ class Unknown:
         (object(), "a model is required, not object"),
         (nn.dense, "a model is required, not function"),
         (np.ndarray, "a model is required, not the class numpy.ndarray: pass an object of it."),
-        (
-            unidev.Device("numpy", "cpu", 0),
-            "a model is required, not unidev.device.Device",
-        ),
+        (unidev.Device("numpy", "cpu", 0), "a model is required, not unidev.device.Device"),
         (SimpleNamespace(weight=np.zeros(2)), "a model is required, not types.SimpleNamespace"),
         ({}, "this dict contains no tensor"),
         ([], "this list contains no tensor"),
@@ -195,11 +192,7 @@ def test_what_is_no_model_is_refused_by_name(ask: Any, what: Any, said: str) -> 
 
 
 @pytest.mark.parametrize("ask", [lambda x: unidev.place(x, "gpu:0"), unidev.parameters])
-@pytest.mark.parametrize(
-    "what",
-    [{1, 2}, (x for x in [1])],
-    ids=["a set", "a generator"],
-)
+@pytest.mark.parametrize("what", [{1, 2}, (x for x in [1])], ids=["a set", "a generator"])
 def test_a_container_that_cannot_be_opened_is_refused(ask: Any, what: Any) -> None:
     with pytest.raises(unidev.UnsupportedContainerError):
         ask(what)

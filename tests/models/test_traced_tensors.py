@@ -86,8 +86,7 @@ def test_a_length_that_is_not_known_yet_is_left_to_the_framework(
 
 
 @pytest.mark.parametrize(
-    ("make", "value"),
-    [(unidev.zeros_like, 0), (unidev.ones_like, 1), (unidev.empty_like, 0)],
+    ("make", "value"), [(unidev.zeros_like, 0), (unidev.ones_like, 1), (unidev.empty_like, 0)]
 )
 def test_likenesses_are_where_it_will_be(make: Callable[[Any], Any], value: int) -> None:
     made = make(symbol(3, 4))

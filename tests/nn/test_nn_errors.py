@@ -46,14 +46,8 @@ def test_more_weights_than_there_is_memory_for(make: Any, shape: str) -> None:
         (lambda: nn.avg_pool2d((2, 0)), "kernel_size must be a positive integer, not 0"),
         (lambda: nn.max_pool2d(2, stride=(1,)), "stride must be an integer or a pair of them"),
         (lambda: nn.batch_norm(None), "features must be a positive integer, not None"),
-        (
-            lambda: nn.batch_norm(2, momentum=1),
-            "momentum must be at least 0 and less than 1",
-        ),
-        (
-            lambda: nn.batch_norm(2, epsilon="x"),
-            "epsilon must be at least 0 and less than 1",
-        ),
+        (lambda: nn.batch_norm(2, momentum=1), "momentum must be at least 0 and less than 1"),
+        (lambda: nn.batch_norm(2, epsilon="x"), "epsilon must be at least 0 and less than 1"),
         (lambda: nn.dropout(1.0), "rate must be at least 0 and less than 1, not 1.0"),
         (lambda: nn.dropout(float("nan")), "rate must be at least 0 and less than 1, not nan"),
     ],

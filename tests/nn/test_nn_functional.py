@@ -60,10 +60,7 @@ def test_operands_on_two_devices_are_refused_by_name() -> None:
             "padding (1, 0)",
         ),
         (lambda: F.conv2d(normal(1, 1, 4, 4), normal(2, 1, 3, 3), normal(1)), "a bias (1,)"),
-        (
-            lambda: F.avg_pool2d(normal(1, 4, 4), 2),
-            "width), not of shape (1, 4, 4)",
-        ),
+        (lambda: F.avg_pool2d(normal(1, 4, 4), 2), "width), not of shape (1, 4, 4)"),
         (lambda: F.avg_pool2d(normal(1, 1, 2, 2), 3), "a window of (3, 3) does not fit"),
         (lambda: F.avg_pool2d(normal(1, 1, 4, 2), (1, 3)), "images (1, 1, 4, 2)"),
         (lambda: F.max_pool2d(normal(4, 2), 2), "not of shape (4, 2)"),

@@ -18,10 +18,7 @@ os.environ.setdefault("WORLD_SIZE", "2")
 os.environ.setdefault("TEMP_DIR", tempfile.mkdtemp(prefix="distributed-test-"))
 
 from torch.testing._internal.distributed import distributed_test
-from torch.testing._internal.distributed.distributed_test import (
-    DistributedTest,
-    TestDistBackend,
-)
+from torch.testing._internal.distributed.distributed_test import DistributedTest, TestDistBackend
 
 # The profiler has no events of the name nccl:…; what the tests compute is compared without them.
 distributed_test.PROFILING_SUPPORTED_BACKENDS = [dist.Backend.GLOO]

@@ -13,12 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends import simulation
-from unidev.backends.discovery import (
-    EMBEDDED,
-    backend_specs,
-    is_being_imported,
-    is_complete,
-)
+from unidev.backends.discovery import EMBEDDED, backend_specs, is_being_imported, is_complete
 from unidev.backends.loading import (
     being_loaded,
     is_installed,

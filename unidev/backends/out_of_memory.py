@@ -184,11 +184,7 @@ def _size(shape: tuple[int, ...], dtype: str | None) -> int | None:
 
 
 def _facts(
-    device: Device | None,
-    requested: int | None,
-    free: int | None,
-    total: int | None,
-    found: Found,
+    device: Device | None, requested: int | None, free: int | None, total: int | None, found: Found
 ) -> Iterator[str]:
     if requested is not None:
         yield f"Requested: {bytes_text(requested)}."

@@ -38,11 +38,7 @@ QUICK_S, FULL_S = 80.0, 1800.0
 
 
 def run(
-    backend: Backend,
-    *,
-    is_full: bool,
-    progress: Progress,
-    limit_s: float | None = None,
+    backend: Backend, *, is_full: bool, progress: Progress, limit_s: float | None = None
 ) -> Bench:
     """Measure everything on ``backend``. Simulated devices are listed but never timed.
 

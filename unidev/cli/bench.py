@@ -60,12 +60,7 @@ Examples:
 )  # fmt: skip
 @click.option("--json", "is_json", is_flag=True, help="Print JSON instead of the table.")
 def command(
-    *,
-    backend: str | None,
-    is_full: bool,
-    folder: Path | None,
-    limit_s: float | None,
-    is_json: bool,
+    *, backend: str | None, is_full: bool, folder: Path | None, limit_s: float | None, is_json: bool
 ) -> int:
     """Measure, then report."""
     if folder is None and not is_json:

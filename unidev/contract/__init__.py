@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.autograd import Autograd
     from unidev.contract.backend import Backend, Children
-    from unidev.contract.backend_spec import (
-        CONTRACT_VERSION,
-        BackendSpec,
-        SimulatedGpus,
-        Simulator,
-    )
+    from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, SimulatedGpus, Simulator
     from unidev.contract.collectives import Collectives
     from unidev.contract.copy_stream import CopyStream
     from unidev.contract.data_loaders import (

@@ -146,7 +146,6 @@ class Abilities:
     """Behind ``estimate_memory``: ``unidev/contract/estimating.py``."""
 
     loader: Loader = optional(
-        "`group().shard`: the framework's loaders",
-        "the framework's loaders are not connected",
+        "`group().shard`: the framework's loaders", "the framework's loaders are not connected"
     )
     """Behind ``group().shard``: ``contract/data_loaders.py``. Without it, arrays and sequences."""

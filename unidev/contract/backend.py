@@ -47,14 +47,7 @@ if TYPE_CHECKING:
 MEMORY_NUMBERS = ("requested", "free", "total", "shape", "dtype")
 """The names that ``Backend.out_of_memory_numbers`` may have in braces."""
 
-__all__ = [
-    "Backend",
-    "Extent",
-    "Memory",
-    "Unsupported",
-    "part",
-    "unsupported",
-]
+__all__ = ["Backend", "Extent", "Memory", "Unsupported", "part", "unsupported"]
 
 
 class Backend(Abilities, ABC):

@@ -50,12 +50,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    *,
-    stride: Pair = 1,
-    padding: Pair = 0,
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, stride: Pair = 1, padding: Pair = 0
 ) -> Tensor:
     """Cross-correlate images with ``weight``, ``(out, in, height, width)``, and add ``bias``.
 

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from unidev.system.facts import FAILS, VENDORS, WORKS, DeviceFile, Driver, Gpu, Machine, PciDevice
-from unidev.system.nvml import (
-    WAIT_S,
-    ask_driver,
-    ask_in_time,
-    ask_nvml,
-    import_nvml,
-    named_gpus,
-)
+from unidev.system.nvml import WAIT_S, ask_driver, ask_in_time, ask_nvml, import_nvml, named_gpus
 from unidev.system.processes import describe_process
 from unidev.system.settings import DETAILS, SIMULATE
 from unidev.system.visible import visible_count

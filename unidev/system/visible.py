@@ -93,10 +93,7 @@ def visible_count(
 
 
 def _read(
-    environment: Mapping[str, str],
-    accelerator: str,
-    gpus: Sequence[Gpu] | None,
-    unreadable: int,
+    environment: Mapping[str, str], accelerator: str, gpus: Sequence[Gpu] | None, unreadable: int
 ) -> Iterator[tuple[Hiding | None, list[int | None]]]:
     """The hiding by each variable that applies, or None, and the indexes that it chooses.
 

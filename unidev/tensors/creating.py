@@ -345,8 +345,7 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
             target = resolve_device(device, backend)
         except BackendMismatchError as error:
             raise BackendMismatchError(
-                f"{error} (array keeps a tensor in its own framework.)",
-                backend=error.backend,
+                f"{error} (array keeps a tensor in its own framework.)", backend=error.backend
             ) from None
 
     backend.check_memory(x)  # before anything else is asked of it

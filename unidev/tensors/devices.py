@@ -359,8 +359,7 @@ def _checked_index(index: object) -> int:
     number = non_negative_integer(index, MOST_INDEX)
     if number is None:
         raise DeviceSpecError(
-            f"a device index must be a non-negative integer, not {shown(index)}.",
-            spec=index,
+            f"a device index must be a non-negative integer, not {shown(index)}.", spec=index
         )
     return number
 

@@ -32,7 +32,7 @@ _adding = fork_safe_lock()
 _BLIND_SPOTS = {"other threads": "a trace sees only the thread that opened it"}
 _BLIND_SPOTS_OF_PLACE = {
     "the state of an optimizer": "place(model, device, optimizer=...) moves it along with the "
-    "model, but counts only the model's bytes",
+    "model, but counts only the model's bytes"
 }
 
 

@@ -40,9 +40,7 @@ def report(kinds: str = "pass unsupported pass", message: str = "", **header) ->
             capabilities={
                 "simulator": Capability(supported=True),
                 "probe.gradient": Capability(
-                    supported=second != "unsupported",
-                    reason="none",
-                    link="javascript:alert(1)",
+                    supported=second != "unsupported", reason="none", link="javascript:alert(1)"
                 ),
             },
         )

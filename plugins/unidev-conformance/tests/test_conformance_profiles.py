@@ -84,9 +84,7 @@ def test_an_expectation_about_another_profiles_check_is_no_problem_and_counts_on
         assert len(found) == expected
 
 
-def test_what_a_part_cannot_do_has_the_parts_reason_if_there_is_no_part(
-    numpy_backend: Any,
-) -> None:
+def test_what_a_part_cannot_do_has_the_parts_reason_if_there_is_no_part(numpy_backend: Any) -> None:
     found = capabilities(numpy_backend)
     assert found["layers"].supported
     for name in ("probe.models", "probe.models.add_hook", "probe.models.earlier_optimizer"):

@@ -231,9 +231,7 @@ def test_devices_that_cannot_be_simulated_leave_no_verdict(run_fake, monkeypatch
 def test_a_backend_that_is_not_there_is_missing() -> None:
     with pytest.raises(BackendMissingError, match="there is no backend"):
         run(
-            Plan(backend="nope", command=""),
-            on_progress=print,
-            stop=child_processes.Interruption(),
+            Plan(backend="nope", command=""), on_progress=print, stop=child_processes.Interruption()
         )
 
 

@@ -10,12 +10,7 @@ import pytest
 from mxnet import autograd
 
 import unidev
-from unidev import (
-    FrameworkError,
-    NotATensorError,
-    UnsupportedDtypeError,
-    UnsupportedOperation,
-)
+from unidev import FrameworkError, NotATensorError, UnsupportedDtypeError, UnsupportedOperation
 from unidev_mxnet.native_calls import numpy_shapes
 
 VALUES = np.array([[1.5, -2.0, 0.0], [3.0, 4.0, 5.0]], "float32")

@@ -58,7 +58,7 @@ def test_writing_through_a_view_reaches_the_tensor():
 
 @pytest.mark.xfail(
     reason="what Paddle computes on the CPU for a device gets new memory: a view of whole rows "
-    "(which strided_copy does not write back) then parts from its tensor",
+    "(which strided_copy does not write back) then parts from its tensor"
 )
 def test_an_operation_in_place_on_whole_rows_reaches_the_tensor():
     x = on_gpu()

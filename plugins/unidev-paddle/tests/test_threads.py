@@ -83,8 +83,7 @@ class Importer:
 
 @pytest.mark.parametrize("count", [None, "2"], ids=["host", "simulated"])
 @pytest.mark.parametrize(
-    "first",
-    ["in_thread(use)", "at_once(*[use] * 4)", "at_once(*[imported_then_used] * 4)"],
+    "first", ["in_thread(use)", "at_once(*[use] * 4)", "at_once(*[imported_then_used] * 4)"]
 )
 def test_all_threads_can_call_when_the_one_that_imported_has_ended(run_python, first, count):
     if count and "imported" in first:

@@ -17,14 +17,7 @@ FIRST = pytest.param("tensor", 3, marks=pytest.mark.first)
 
 @pytest.mark.parametrize(
     ("profile", "count"),
-    [
-        FIRST,
-        ("tensor", 0),
-        ("train", 0),
-        ("train", 3),
-        ("multi", 3),
-        ("interop", 1),
-    ],
+    [FIRST, ("tensor", 0), ("train", 0), ("train", 3), ("multi", 3), ("interop", 1)],
 )
 def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
     check_conforms("tensorflow", profile, count, tmp_path)

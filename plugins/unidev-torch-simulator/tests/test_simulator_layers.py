@@ -33,10 +33,7 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2)),
         (2, 3, 8, 8),
     ),
-    "batch norm without statistics": (
-        lambda: nn.BatchNorm1d(3, track_running_stats=False),
-        (4, 3),
-    ),
+    "batch norm without statistics": (lambda: nn.BatchNorm1d(3, track_running_stats=False), (4, 3)),
     "instance norm": (lambda: nn.InstanceNorm1d(3, track_running_stats=True), (2, 3, 5)),
     "layer norm": (lambda: nn.LayerNorm(3), (2, 3)),
     "group norm": (lambda: nn.GroupNorm(2, 4), (2, 4, 3)),

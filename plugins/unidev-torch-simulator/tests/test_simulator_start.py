@@ -77,9 +77,7 @@ def test_after_a_backward_pass_it_is_too_late(warm_python: Python) -> None:
     assert done.stdout.endswith(" None\n") or "cuda" in done.stdout
 
 
-def test_computing_without_a_backward_pass_does_not_make_it_too_late(
-    warm_python: Python,
-) -> None:
+def test_computing_without_a_backward_pass_does_not_make_it_too_late(warm_python: Python) -> None:
     done = warm_python(
         "import torch, unidev\n"
         "(torch.ones(3, requires_grad=True) * 2).sum()\n"
@@ -91,9 +89,7 @@ def test_computing_without_a_backward_pass_does_not_make_it_too_late(
     assert (done.stdout, done.stderr) == ("sim:1\n", "")
 
 
-def test_a_process_that_ends_right_after_a_backward_pass_ends_well(
-    warm_python: Python,
-) -> None:
+def test_a_process_that_ends_right_after_a_backward_pass_ends_well(warm_python: Python) -> None:
     # One in eight was killed by autograd's threads, which still wanted Python's lock.
     for _ in range(6):
         done = warm_python(

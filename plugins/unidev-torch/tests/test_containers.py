@@ -122,9 +122,7 @@ class Pair:
 def test_what_a_program_registered_with_torch_is_moved_and_trained() -> None:
     nodes = _pytree.SUPPORTED_NODES
     _pytree.register_pytree_node(
-        Pair,
-        lambda pair: ([*pair.both.values()], None),
-        lambda children, _: Pair(*children),
+        Pair, lambda pair: ([*pair.both.values()], None), lambda children, _: Pair(*children)
     )
     try:
         pair = Pair(torch.ones(2), {"y": torch.zeros(3)})

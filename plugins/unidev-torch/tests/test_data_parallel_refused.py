@@ -112,10 +112,7 @@ def test_it_is_not_called_inside_itself(net: unidev.DataParallel) -> None:
     x, y = batch()
     with pytest.raises(unidev.UnsupportedOperation, match="the loss receives the model itself"):
         unidev.value_and_grad(lambda _, x, y: squares(net, x, y))(net, x, y)
-    with (
-        net.replica(1),
-        pytest.raises(unidev.UnsupportedOperation, match="at work"),
-    ):
+    with net.replica(1), pytest.raises(unidev.UnsupportedOperation, match="at work"):
         net(x)
     assert net(x).shape == (31, 2)
 

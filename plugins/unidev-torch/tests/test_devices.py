@@ -73,9 +73,7 @@ def test_a_tensor_on_the_cpu_is_on_cpu_0_however_it_came_there() -> None:
         assert unidev.as_in_device(x, "cpu:0") is x
 
 
-def test_the_count_follows_torch_until_torch_has_fixed_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_count_follows_torch_until_torch_has_fixed_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from unidev_torch import backend, unidev_register_backend
     from unidev_torch.backend import TorchBackend
 

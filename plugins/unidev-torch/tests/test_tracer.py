@@ -60,10 +60,7 @@ def test_checking_a_matrix_reads_an_answer() -> None:
 
 @pytest.mark.parametrize(
     ("move", "name"),
-    [
-        (lambda x: x.sim(), "Tensor.sim"),
-        (lambda x: x.type("torch.sim.FloatTensor"), "Tensor.type"),
-    ],
+    [(lambda x: x.sim(), "Tensor.sim"), (lambda x: x.type("torch.sim.FloatTensor"), "Tensor.type")],
 )
 def test_moving_is_told_by_the_simulators_spellings(
     move: Callable[[torch.Tensor], object], name: str

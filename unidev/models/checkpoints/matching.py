@@ -234,11 +234,7 @@ def bfloat16_of_bits(bits: Array, dtype: Any, backend: Backend) -> Array:
 
 
 def check_written(
-    slots: Sequence[Slot],
-    entries: Sequence[Entry],
-    file: Checkpoint,
-    backend: Backend,
-    model: Any,
+    slots: Sequence[Slot], entries: Sequence[Entry], file: Checkpoint, backend: Backend, model: Any
 ) -> None:
     """Raise if a tensor that shares memory with another does not end up with the file's values.
 

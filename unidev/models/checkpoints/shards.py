@@ -7,12 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from unidev.models.checkpoints.reading import (
-    CheckpointFile,
-    opened_checkpoint,
-    parsed,
-    unusable,
-)
+from unidev.models.checkpoints.reading import CheckpointFile, opened_checkpoint, parsed, unusable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

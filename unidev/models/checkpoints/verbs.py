@@ -151,10 +151,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
             ),
         )  # fmt: skip
 
-    with (
-        progress(f"saving {size} to {path}"),
-        replacing(path) as file,
-    ):
+    with progress(f"saving {size} to {path}"), replacing(path) as file:
         write_checkpoint(file, entries, values, metadata)
 
 
@@ -163,10 +160,7 @@ def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any
     from unidev.models.checkpoints.shards import opened
     from unidev.system.progress import progress
 
-    with (
-        opened(path) as file,
-        progress(f"loading {bytes_text(file.nbytes)} from {path}"),
-    ):
+    with opened(path) as file, progress(f"loading {bytes_text(file.nbytes)} from {path}"):
         file.check()
         with errors_of(backend, _loading(model)):
             slots = slots_of(backend, model)
@@ -215,11 +209,7 @@ def _one_made(values: Array, dtype: Any, device: Device, backend: Backend) -> An
 
 
 def _write(
-    slots: Sequence[Slot],
-    entries: Sequence[Entry],
-    file: Checkpoint,
-    backend: Backend,
-    model: Any,
+    slots: Sequence[Slot], entries: Sequence[Entry], file: Checkpoint, backend: Backend, model: Any
 ) -> None:
     import numpy as np
 

@@ -173,11 +173,7 @@ class DataParallel(ReplicatedModel):
             Accumulated(self.backend, self.devices[0], is_mean=self.reduction == "mean"),
             Statistics(self.model, self.backend),
         )
-        with (
-            held.statistics.changed(),
-            self._synchronized(rows),
-            self._watched(rows) as step,
-        ):
+        with held.statistics.changed(), self._synchronized(rows), self._watched(rows) as step:
             watched = evaluate if step is None else partial(evaluate, watcher=step)
             loss, gradients = super().value_and_grad(watched, arguments, options)
         if self._accumulates or self._held is not None:
@@ -217,12 +213,7 @@ class DataParallel(ReplicatedModel):
         return self.backend.layers.synchronized(self.model, combine)
 
     def _exchanged(
-        self,
-        loss: Any,
-        gradients: dict[str, Any],
-        statistics: Statistics,
-        rows: int,
-        step: Step,
+        self, loss: Any, gradients: dict[str, Any], statistics: Statistics, rows: int, step: Step
     ) -> tuple[Any, dict[str, Any]]:
         """The loss and the gradients of all workers; the statistics of the model become theirs."""
         changes = statistics.changes()

@@ -14,14 +14,7 @@ from unidev.parallel.running.failures import CAUSE, SUSPECT, Failure
 from unidev.system.child_processes import TAIL_LINES
 from unidev.system.host.board import BACKWARD, JOINING, OPERATIONS
 from unidev.system.host.events import Ended, Event, Output, Progress
-from unidev.system.host.frames import (
-    COMPARE,
-    FAILED,
-    FINISH,
-    PARENT,
-    RESULT,
-    Frame,
-)
+from unidev.system.host.frames import COMPARE, FAILED, FINISH, PARENT, RESULT, Frame
 from unidev.system.printing import say, show
 from unidev.system.wording import one_line, seconds_text
 

@@ -48,11 +48,7 @@ def main() -> None:
     channel = Channel(up, down)
     order = channel.order()
     channel.rank = order["membership"]["rank"]
-    own = Membership(
-        **order["membership"],
-        channel=channel,
-        mark=Board(board, count).mark(place),
-    )
+    own = Membership(**order["membership"], channel=channel, mark=Board(board, count).mark(place))
     if shared and count == own.size:
         channel.memory = SharedMemory(shared, own.rank, own.size)
     membership.current = own

@@ -25,12 +25,7 @@ from unidev.errors import (
 )
 from unidev_mxnet import devices
 from unidev_mxnet.memory import allocate
-from unidev_mxnet.native_calls import (
-    ContextAnswer,
-    get_context,
-    numpy_shapes,
-    split_answer,
-)
+from unidev_mxnet.native_calls import ContextAnswer, get_context, numpy_shapes, split_answer
 from unidev_mxnet.scopes import numpy_semantics
 
 if TYPE_CHECKING:

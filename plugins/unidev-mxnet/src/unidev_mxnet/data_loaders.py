@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from mxnet.gluon.data import (  # type: ignore[import-untyped]
-    BatchSampler,
-    DataLoader,
-    Dataset,
-    RandomSampler,
-    SequentialSampler,
-)
+from mxnet.gluon.data import BatchSampler, DataLoader, Dataset, RandomSampler, SequentialSampler  # type: ignore[import-untyped]
 
 from unidev.contract import EpochBatches, Loader, Rows, with_own_order
 from unidev.errors import InvalidDataError

@@ -15,14 +15,7 @@ import unidev_paddle
 from unidev.contract import Backend, Extent, Memory, part, unsupported
 from unidev.errors import DeletedTensorError, UnsupportedDtypeError, UnsupportedOperation
 from unidev_paddle import devices, memory
-from unidev_paddle.copying import (
-    Move,
-    copied_sparse,
-    copy_cut,
-    empty_at,
-    move_cut,
-    sparse_parts,
-)
+from unidev_paddle.copying import Move, copied_sparse, copy_cut, empty_at, move_cut, sparse_parts
 from unidev_paddle.framework import (
     check_building,
     check_eager,

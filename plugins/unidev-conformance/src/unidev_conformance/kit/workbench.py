@@ -277,11 +277,7 @@ class Workbench:
         counter.check(lambda: counter.held_by(make, *fresh), nbytes, TOLERANCE_BYTES, where)
 
     def check_leaves_nothing(
-        self,
-        use: Callable[..., object],
-        *fresh: Callable[[], object],
-        device: Device,
-        where: str,
+        self, use: Callable[..., object], *fresh: Callable[[], object], device: Device, where: str
     ) -> None:
         """After ``use``, no more is allocated on ``device`` than before; ``fresh`` as above."""
         counter = self.counter(device)

@@ -36,13 +36,7 @@ from unidev_conformance.judging.expectations import (
 from unidev_conformance.judging.outcomes import Outcome, outcome_of
 from unidev_conformance.kit.subject import Refusal, described, load_subject
 from unidev_conformance.kit.workbench import Workbench, need_probe
-from unidev_conformance.running.catalog import (
-    GROUPS,
-    PROFILES,
-    all_checks,
-    check_of,
-    every_check,
-)
+from unidev_conformance.running.catalog import GROUPS, PROFILES, all_checks, check_of, every_check
 
 if TYPE_CHECKING:
     from collections.abc import Generator

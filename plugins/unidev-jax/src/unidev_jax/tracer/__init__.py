@@ -59,7 +59,7 @@ _BLIND_SPOTS_OF_SIMULATION = {
     "buffer": (
         "they read the memory of a simulated GPU without a call of Python; on a GPU they call "
         "x.__array__, which is seen"
-    ),
+    )
 }
 
 

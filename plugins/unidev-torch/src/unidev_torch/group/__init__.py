@@ -35,6 +35,5 @@ class TorchSetting(GroupSetting):
                 f" at port {rendezvous.ports[0]}"
             )
         return Arrangement(
-            tuple({**shared, "RANK": str(rank)} for rank in range(rendezvous.size)),
-            listens=listens,
+            tuple({**shared, "RANK": str(rank)} for rank in range(rendezvous.size)), listens=listens
         )

@@ -12,13 +12,7 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.containers import Frozen, Point
-from unidev_conformance.kit.models.differentiating import (
-    check_gradient,
-    plus,
-    times,
-    total,
-    wholes,
-)
+from unidev_conformance.kit.models.differentiating import check_gradient, plus, times, total, wholes
 from unidev_conformance.kit.models.stored_models import a_folder
 from unidev_conformance.running.catalog import check
 

@@ -142,8 +142,7 @@ def in_thread(call):
         """``array`` of a tensor: always new memory."""
         held, number, device = self.any(), self.number(), self.device()
         self.program.run(
-            f"m{number} = {held.m}.copy()",
-            f"t{number} = unidev.array({held.x}, device={device!r})",
+            f"m{number} = {held.m}.copy()", f"t{number} = unidev.array({held.x}, device={device!r})"
         )
         self.hold(number, held.dtype, device)
 

@@ -184,7 +184,7 @@ def stepped(w, rows):
         )
         self.program.check(
             f"np.allclose(((outputs({net.w}, inputs({rows})) - targets({rows})) ** 2).mean(),"
-            " unidev.to_numpy(loss), rtol=1e-4, atol=1e-6)",
+            " unidev.to_numpy(loss), rtol=1e-4, atol=1e-6)"
         )
         self.program.run(f"now = stored({net.net})")
         self.program.check(f"close(now, stepped({net.w}, {rows}))")

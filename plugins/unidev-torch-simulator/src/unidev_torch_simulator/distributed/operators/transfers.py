@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch._C import _distributed_c10d
 
 from unidev_torch_simulator.distributed import checks
-from unidev_torch_simulator.distributed.calling import (
-    begin,
-    bytes_of,
-    fill,
-    room_for,
-)  # fmt: skip
+from unidev_torch_simulator.distributed.calling import begin, bytes_of, fill, room_for  # fmt: skip
 from unidev_torch_simulator.distributed.works import Transfers, without_grad
 
 if TYPE_CHECKING:
