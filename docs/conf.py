@@ -42,8 +42,8 @@ nitpicky = True
 nitpick_ignore = [  # Python's own and NumPy's: their pages are not looked up in the network
     ("py:class", name)
     for name in (
-        "AbstractContextManager", "Path", "np.ndarray", "os.PathLike", "threading.RLock",
-        *"LMPQRT",  # type variables
+        "AbstractContextManager", "FrameType", "Path", "np.ndarray", "os.PathLike",
+        "threading.RLock", *"LMPQRT",  # type variables
     )
 ]  # fmt: skip
 myst_heading_anchors = 4  # so that `page.md#a-heading` works as it does on the repository's pages

@@ -25,9 +25,9 @@ class ModelVariable(NamedTuple):
 
 
 class LayerModels(Models):
-    """Models whose layers a framework does not name, or numbers across models.
+    """Models made of layers, for frameworks in which a variable has no name that stays the same.
 
-    Names a variable by the attributes and positions that lead to it: the same each time such a
+    Names it by the attributes and positions that lead to it: the same each time such a
     model is built, and in each framework in which such layers run.
     """
 
