@@ -222,11 +222,11 @@ def test_nothing_of_unidev_is_imported_for_them(pytester, run, options) -> None:
         ("unidev.conformance", True, True),
         ("unidev.conformance.checks.tensor::test_zero_d", False, True),
         ("unidev_conformance", False, True),
-        ("unidev_conformance", True, False),
+        ("unidev_conformance", True, True),
         ("unidev_conformance_of_mine", False, False),
     ],
 )
-def test_the_suites_former_name_and_a_missing_suite_are_one_line(
+def test_the_suites_former_name_and_what_is_missing_are_one_line(
     pytester, run, named, has_suite, is_refused
 ) -> None:
     suite = "" if has_suite else "import sys; sys.modules['unidev_conformance'] = None"
@@ -239,6 +239,11 @@ def test_the_suites_former_name_and_a_missing_suite_are_one_line(
         "ERROR: the conformance suite is the distribution unidev-conformance: run `pytest "
         f"--pyargs unidev_conformance --unidev-backend NAME`{'' if has_suite else install}"
     )
+    if named == "unidev_conformance" and has_suite:
+        expected = (
+            "ERROR: the conformance suite needs its plugin: add `-p "
+            "unidev_conformance.pytest_plugin`"
+        )
     assert (lines == [expected]) == is_refused
     assert ("unrecognized arguments: --unidev-profile" in said(result)) != is_refused
 

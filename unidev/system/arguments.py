@@ -98,8 +98,15 @@ def seconds_in(variable: str, otherwise: float) -> float:
         InvalidDataError: it has another value.
     """
     text = os.environ.get(variable, "").strip()
-    if not text:
-        return otherwise
+    return seconds_of(variable, text, otherwise) if text else otherwise
+
+
+def seconds_of(variable: str, text: str, otherwise: float) -> float:
+    """The positive number of seconds that is the text of a variable.
+
+    Raises:
+        InvalidDataError: it is no such number.
+    """
     try:
         seconds = float(text)
     except ValueError:

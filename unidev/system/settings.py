@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     """The value of a variable by its name and text, which is neither empty nor padded."""
 
 MOST_SIMULATED = 64
+_TIMEOUT_S = 600.0
 
 
 class Setting(str):
@@ -31,7 +32,7 @@ class Setting(str):
     def __new__(
         cls, name: str, meaning: str, parse: Parser = lambda _, text: text, default: Any = ""
     ) -> Setting:
-        """As a string, it is the name."""
+        """A string that is equal to the name."""
         made = super().__new__(cls, name)
         made.meaning, made.parse, made.default = meaning, parse, default
         return made
@@ -40,13 +41,13 @@ class Setting(str):
         """The value in ``environment``; the default if it is empty or not there.
 
         Raises:
-            UnidevError: the text is no such value; names the variable and gives an example.
+            UnidevError: the text is not valid; names the variable and gives an example.
         """
         text = environment.get(self, "").strip()
         return self.parse(self, text) if text else self.default
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        """In another process, its name alone."""
+        """Pickled as its name, a plain string."""
         return str, (str(self),)
 
 
@@ -118,10 +119,10 @@ def _launcher(name: str, text: str) -> str:
     return text
 
 
-def _seconds(name: str, _: str) -> float:
-    from unidev.system.arguments import seconds_in
+def _seconds(name: str, text: str) -> float:
+    from unidev.system.arguments import seconds_of
 
-    return seconds_in(name, 600.0)
+    return seconds_of(name, text, _TIMEOUT_S)
 
 
 BACKEND = Setting("UNIDEV_BACKEND", "the backend, where no tensor or device determines it")
@@ -165,9 +166,9 @@ LAUNCHER = Setting(
 )
 TORCHRUN_TIMEOUT = Setting(
     "UNIDEV_TORCHRUN_TIMEOUT",
-    "how many seconds a collective waits for a worker that torchrun, mpirun or srun has started; "
-    "600",
-    _seconds, 600.0,
+    "how many seconds a collective waits for a worker that torchrun, mpirun or srun has started, "
+    f"by default {_TIMEOUT_S:g}",
+    _seconds, _TIMEOUT_S,
 )  # fmt: skip
 SIMULATE_FIRST = Setting(
     "UNIDEV_SIMULATE_FIRST", "set in workers: the number of the first simulated GPU of each",

@@ -218,6 +218,16 @@ def test_an_authors_own_settings_neither_fail_checks_nor_get_litter(author: Path
             4,
             "the conformance suite runs alone: run `pytest test_own.py` separately",
         ),
+        (
+            ["-p", "no:unidev_pytest", "--pyargs", "unidev_conformance"],
+            4,
+            "the suite needs unidev's plugin for pytest: add `-p unidev_pytest`",
+        ),
+        (
+            ["-n", "2", "--pyargs", "unidev_conformance", "--unidev-backend", "numpy"],
+            4,
+            "the conformance suite runs in one process: add `-n 0`",
+        ),
         (["-p", "unidev_conformance.pytest_plugin"], 0, "1 passed"),  # not registered twice
     ],
 )

@@ -32,6 +32,10 @@ def pytest_configure(config: pytest.Config) -> None:
     """Hand over to the session if the suite is named, and a backend."""
     if not is_for_suite(config):
         return
+    if not config.pluginmanager.has_plugin("unidev_pytest.devices"):
+        raise pytest.UsageError(
+            "the suite needs unidev's plugin for pytest: add `-p unidev_pytest`"
+        )
     if not config.getoption("unidev_backend"):
         raise pytest.UsageError(
             "the conformance suite judges one backend: pass --unidev-backend NAME, or run "
@@ -43,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
             f"the conformance suite runs alone: run `pytest {' '.join(others)}` separately, or "
             "`unidev conform NAME`, which needs no pytest options."
         )
+    if config.getoption("dist", "no") != "no":  # pytest-xdist's
+        raise pytest.UsageError("the conformance suite runs in one process: add `-n 0`")
     from unidev_conformance.running.session import ConformanceSession
 
     config.pluginmanager.register(ConformanceSession(config), "unidev-conformance-session")
