@@ -92,6 +92,14 @@ def test_info_shows_it_and_lists_no_such_ability(run: Run) -> None:
     assert f"1. {REASON}" in table
 
 
+def test_so_does_the_doctor(run: Run) -> None:
+    for named in ({"UNIDEV_BACKEND": "fake"}, {}):
+        shown = run("-m", "unidev", "doctor", UNIDEV_SIMULATE="2", **named).stdout
+        assert "the simulator is missing: the backend cannot be used." in shown
+        assert REASON in shown
+        assert "are simulated" not in shown
+
+
 def test_pytest_says_so(run: Run, tmp_path: Path) -> None:
     (tmp_path / "test_own.py").write_text("import unidev\ndef test(): unidev.gpu()\n")
     words = ("-m", "pytest", "-p", "no:cacheprovider", "-p", "unidev_pytest", "test_own.py")

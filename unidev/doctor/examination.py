@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from unidev.backends.discovery import EMBEDDED, plugin_points
+from unidev.backends.discovery import EMBEDDED, backend_specs, plugin_points
 from unidev.backends.known_frameworks import KnownFramework, with_described
+from unidev.backends.loading import missing_simulator
 from unidev.backends.queries import ask_plugins
 from unidev.contract.installation import Build, Conflict, Wheel
 from unidev.doctor.facts import Case, Framework
@@ -41,7 +42,7 @@ def examine(
     Raises:
         UnknownBackendError: there is no ``backend``, or its framework is not installed.
     """
-    chosen = BACKEND.value(environment)
+    chosen: str = BACKEND.value(environment)
     # NVIDIA's driver may take seconds to wake up; importing the frameworks takes as long.
     with driver_process() as driver:
         frameworks, known = ask_frameworks(backend, timeout_s, stop)
@@ -52,12 +53,15 @@ def examine(
                 "Run `unidev info` to see what is missing."
             )
         nvidia = driver.answer(timeout_s, stop)
+    used = backend or chosen or (frameworks[0].backend if len(frameworks) == 1 else "")
+    spec = backend_specs().get(used)
     return Case(
         read_machine(environment, nvidia=nvidia),
         frameworks,
         replace(this_process(), changes=changes()),
         known,
         chosen if backend is None and chosen else None,
+        None if spec is None else missing_simulator(spec),
     )
 
 

@@ -50,6 +50,8 @@ class Case:
     """The frameworks that are recognised in other processes."""
     chosen: str | None = None
     """The backend that ``UNIDEV_BACKEND`` names, if ``frameworks`` are all that there are."""
+    lacks_simulator: str | None = None
+    """How to install the simulator of the backend that is used, if it is missing."""
 
     def frameworks_in(self, process: GpuProcess) -> tuple[KnownFramework, ...]:
         """The frameworks whose libraries a process has loaded."""

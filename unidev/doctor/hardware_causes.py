@@ -89,6 +89,10 @@ def simulated(case: Case) -> Iterator[Finding]:
         return
     if gpus is None:
         return
+    if case.lacks_simulator is not None:
+        title = f"{SIMULATE} is set, and the simulator is missing: the backend cannot be used."
+        yield Finding("simulated", title, (case.lacks_simulator,), remedies, is_blocking=True)
+        return
     real = case.machine.gpus
     which = "gpu:0 is" if gpus.count == 1 else f"gpu:0 to gpu:{gpus.count - 1} are"
     named = f", and programs see them as {gpus.name}" if gpus.name is not None else ""
