@@ -18,6 +18,7 @@ import statistics
 import sys
 import time
 import timeit
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -182,6 +183,20 @@ def line(axes, runs, value_of, label):
         axes.plot(*zip(*points, strict=True), marker="o", label=label)
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -190,21 +205,25 @@ def arguments():
     add = parser.add_argument
     add("--full", action="store_true", help="the published size: "
         f"batches of 16 to 1,024 on up to 4 devices, {FULL_DRAWN:,} images")  # fmt: skip
-    add("--batches", type=int, nargs="+", metavar="N", help="the batches (default: 16 128 1024)")
-    add("--devices", type=int, nargs="+", metavar="N",
+    add("--batches", type=positive, nargs="+", metavar="N",
+        help="the batches (default: 16 128 1024)")  # fmt: skip
+    add("--devices", type=positive, nargs="+", metavar="N",
         help="the numbers of devices (default: 1 2, as far as they are there)")  # fmt: skip
     add("--accuracy", type=int, default=90,
         help="train until this many percent are right (default: 90)")  # fmt: skip
-    add("--epochs", type=int,
+    add("--epochs", type=positive,
         help=f"at most so many epochs (default: {EPOCHS}; with --full {FULL_EPOCHS})")  # fmt: skip
-    add("--drawn", type=int,
+    add("--drawn", type=positive,
         help=f"the images to draw (default: {DRAWN:,}; with --full {FULL_DRAWN:,})")  # fmt: skip
     add("--on", nargs="+", metavar="DEVICE", help="up to four (default: the first GPUs)")
     add("--seed", type=int, default=0, help="for the weights and the data (default: 0)")
-    add("--plot", type=Path, default="batch_size.png", metavar="FILE",
+    add("--plot", type=output_file, default="batch_size.png", metavar="FILE",
         help="the PNG file for the plots (default: batch_size.png)")  # fmt: skip
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
+    if find_spec("matplotlib") is None:
+        sys.exit("this example needs matplotlib: pip install matplotlib, or, in unidev's "
+                 "repository, pip install '.[examples]'")  # fmt: skip
     given.on = list(map(unidev.as_device, given.on or unidev.try_all_gpus()[:4]))
     counts = FULL_COUNTS if given.full else COUNTS
     given.devices = given.devices or [count for count in counts if count <= len(given.on)]
@@ -225,6 +244,7 @@ def main():
     """Train with each batch on each number of devices; Ctrl-C keeps the results so far."""
     given = arguments()
     unidev.no_grad()  # an error with NumPy, which has no gradients
+    unidev.seed(given.seed)  # an error if it is negative
     pictures, labels = draw(given.drawn + TESTED, given.seed)
     data = (pictures[:-TESTED], labels[:-TESTED]), (pictures[-TESTED:], labels[-TESTED:])
     backend, runs, code = given.on[0].backend, [], 0
@@ -235,12 +255,12 @@ def main():
             find(given.on[:count], batch, data, given, runs[-1])
     except KeyboardInterrupt:
         code = 130
+    if given.json:
+        given.json.write_text(json.dumps({"backend": backend, "runs": runs}) + "\n")
     plot(runs, f"{backend}, {given.drawn:,} images, until {given.accuracy} %", given.plot)
     print(f"epochs, examples a second and the two times are plotted in {given.plot}")
     if all(device.kind == "cpu" or device.is_simulated for device in given.on):
         print("No real GPU took part: this is the CPU's side alone.")
-    if given.json:
-        given.json.write_text(json.dumps({"backend": backend, "runs": runs}) + "\n")
     return code
 
 

@@ -133,6 +133,13 @@ def installed_backends():
     return [here[0], here[-1]]
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -140,7 +147,7 @@ def arguments():
     )
     add = parser.add_argument
     add("--backends", nargs=2, metavar=("FIRST", "SECOND"), help="the two frameworks")
-    add("--epochs", type=int, default=5, help="epochs in each framework (default: 5)")
+    add("--epochs", type=positive, default=5, help="epochs in each framework (default: 5)")
     add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
     add("--folder", type=Path, help="keeps the checkpoint (default: a temporary folder)")
     add("--stage", choices=STAGES, help=argparse.SUPPRESS)
@@ -150,6 +157,9 @@ def arguments():
 def main():
     """Run both stages, or the stage that this process was started for."""
     given = arguments()
+    if find_spec("sklearn") is None:
+        sys.exit("this example needs scikit-learn: pip install scikit-learn, or, in unidev's "
+                 "repository, pip install '.[examples]'")  # fmt: skip
     if given.stage:
         STAGES[given.stage](given.folder, given.epochs, given.seed)
         return

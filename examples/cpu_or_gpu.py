@@ -190,6 +190,20 @@ def median_of(call):
     return statistics.median(timeit.repeat(call, number=1, repeat=30))
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -198,14 +212,15 @@ def arguments():
     add = parser.add_argument
     add("--full", action="store_true",
         help=f"the published size: {FULL_EPOCHS} epochs of {IMAGES:,} images")  # fmt: skip
-    add("--epochs", type=int, help=f"the number of epochs (default: 1; with --full {FULL_EPOCHS})")
-    add("--drawn", type=int,
+    add("--epochs", type=positive,
+        help=f"the number of epochs (default: 1; with --full {FULL_EPOCHS})")  # fmt: skip
+    add("--drawn", type=positive,
         help=f"the images to draw (default: {DRAWN:,}; with --full {IMAGES:,})")  # fmt: skip
     add("--idx", nargs=2, metavar=("IMAGES", "LABELS"),
         help="read the images and labels from these files instead")  # fmt: skip
     add("--on", nargs="+", metavar="DEVICE", help="in turn (default: the CPU and the first GPU)")
     add("--seed", type=int, default=0, help="for the weights and the data (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
     given.epochs = given.epochs or (FULL_EPOCHS if given.full else 1)
     given.drawn = given.drawn or (IMAGES if given.full else DRAWN)
@@ -217,6 +232,7 @@ def main():
     given = arguments()
     devices = list(dict.fromkeys(map(unidev.as_device, given.on or ("cpu", unidev.try_gpu()))))
     unidev.no_grad()  # an error with NumPy, which has no gradients
+    unidev.seed(given.seed)  # an error if it is negative
     data = read_images(*given.idx) if given.idx else draw(given.drawn, given.seed)
     runs, found, code = [], {}, 0
     try:

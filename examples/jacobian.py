@@ -254,6 +254,20 @@ def find(device, batch, given, found):
     print(f"  all rows at once, by an identity, would take {identity / 1e9:.3g} GB: not run")
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -261,13 +275,13 @@ def arguments():
     )
     add = parser.add_argument
     add("--full", action="store_true", help="the published size: all rows at both batches")
-    add("--rows", type=int, metavar="N",
+    add("--rows", type=positive, metavar="N",
         help=f"rows to go one by one (default: {ROWS:,}; PyTorch's at 100: all)")  # fmt: skip
-    add("--batch", type=int, nargs="+", default=tuple(PUBLISHED), metavar="N",
+    add("--batch", type=positive, nargs="+", default=tuple(PUBLISHED), metavar="N",
         help="the batches (default: 100 1000)")  # fmt: skip
     add("--on", nargs="+", metavar="DEVICE", help="in turn (default: the CPU and the first GPU)")
     add("--seed", type=int, default=0, help="for the weights and the data (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     return parser.parse_args()
 
 

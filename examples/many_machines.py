@@ -17,6 +17,7 @@ tensorflow, paddle, mxnet or jax; NumPy has no gradients.
 import argparse
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -93,16 +94,23 @@ def train(epochs, seed):
     return {"workers": group.size, "losses": losses, "accuracies": accuracies}
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--workers", type=int, metavar="N",
+    add("--workers", type=positive, metavar="N",
         help="start this many; without it, this process is the worker that it is")  # fmt: skip
     add("--address", metavar="ADDRESS", help="with --workers: of a Ray cluster, auto or HOST:PORT")
-    add("--epochs", type=int, default=5, help="the number of epochs (default: 5)")
+    add("--epochs", type=positive, default=5, help="the number of epochs (default: 5)")
     add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
     add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
     return parser.parse_args()
@@ -111,14 +119,21 @@ def arguments():
 def main():
     """Train in this process, or in others."""
     given = arguments()
+    if find_spec("sklearn") is None:
+        sys.exit("this example needs scikit-learn: pip install scikit-learn, or, in unidev's "
+                 "repository, pip install '.[examples]'")  # fmt: skip
     unidev.no_grad()  # before workers start: an error with NumPy, which has no gradients
+    # Only one process writes: the others' machines need not have the folder.
+    writes = given.json and (given.workers or unidev.group().rank == 0)
+    if writes and (not given.json.parent.is_dir() or given.json.is_dir()):
+        sys.exit(f"many_machines.py: --json: not a file in a folder that is there: '{given.json}'")
     if given.workers is None:
         found = train(given.epochs, given.seed)
     else:
         found, *_ = unidev.run(
             train, given.epochs, given.seed, workers=given.workers, address=given.address
         )
-    if given.json and (given.workers or unidev.group().rank == 0):
+    if writes:
         given.json.write_text(json.dumps(found) + "\n")
 
 

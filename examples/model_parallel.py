@@ -15,6 +15,7 @@ import json
 import statistics
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -98,17 +99,34 @@ def fit(net, devices, epochs, seed, step):
     }  # fmt: skip
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def main():
     """Train on one device and on several."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--devices", type=int, default=2, help="compare one GPU with this many (default: 2)")
-    add("--epochs", type=int, default=5, help="the number of epochs (default: 5)")
+    add("--devices", type=positive, default=2, help="compare one GPU with this many (default: 2)")
+    add("--epochs", type=positive, default=5, help="the number of epochs (default: 5)")
     add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
+    if find_spec("sklearn") is None:
+        sys.exit("this example needs scikit-learn: pip install scikit-learn, or, in unidev's "
+                 "repository, pip install '.[examples]'")  # fmt: skip
     gpus = unidev.try_all_gpus()
     if len(gpus) < given.devices:
         parser.error(

@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -214,24 +215,49 @@ def count_text(count):
     return f"{count} device{'' if count == 1 else 's'}"
 
 
+def check_installed(**modules):
+    """Exit with the command that installs the missing packages, if there are any."""
+    missing = [package for module, package in modules.items() if find_spec(module) is None]
+    if missing:
+        sys.exit(
+            f"this example needs {' and '.join(missing)}: pip install {' '.join(missing)}, or, in "
+            "unidev's repository, pip install '.[examples]'"
+        )
+
+
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--devices", type=int, default=2, help="compare one GPU with this many (default: 2)")
-    add("--epochs", type=int, default=10, help="the number of epochs (default: 10)")
+    add("--devices", type=positive, default=2, help="compare one GPU with this many (default: 2)")
+    add("--epochs", type=positive, default=10, help="the number of epochs (default: 10)")
     add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
-    add("--plot", type=Path, default="multi_gpu_from_scratch.png", metavar="FILE",
+    add("--plot", type=output_file, default="multi_gpu_from_scratch.png", metavar="FILE",
         help="the PNG file for the plots (default: multi_gpu_from_scratch.png)")  # fmt: skip
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     return parser.parse_args()
 
 
 def main():
     """Train on one device and on several, draw and report."""
     given = arguments()
+    check_installed(sklearn="scikit-learn", matplotlib="matplotlib")
     gpus = unidev.try_all_gpus()
     if unidev.num_gpus() < given.devices:
         sys.exit(
@@ -244,13 +270,13 @@ def main():
         report(run)
     largest, equal = difference(runs)
     print(f"replicas equal to the bit: {equal}; weights of the runs within {largest:.1g}")
-    plot(runs, f"{gpus[0].backend}, batches of {BATCH_SIZE}", given.plot)
-    print(f"accuracies and times are plotted in {given.plot}")
     if given.json:
         for run in runs:
             del run["weights"]
         found = {"backend": gpus[0].backend, "runs": runs, "equal": equal, "difference": largest}
         given.json.write_text(json.dumps(found) + "\n")
+    plot(runs, f"{gpus[0].backend}, batches of {BATCH_SIZE}", given.plot)
+    print(f"accuracies and times are plotted in {given.plot}")
 
 
 if __name__ == "__main__":

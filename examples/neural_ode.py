@@ -261,6 +261,20 @@ def report(found):
         )
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -268,12 +282,12 @@ def arguments():
     )
     add = parser.add_argument
     add("--full", action="store_true", help=f"the published size: {FULL:,} iterations")
-    add("--iterations", type=int, help=f"the number of iterations (default: {SHORT})")
+    add("--iterations", type=positive, help=f"the number of iterations (default: {SHORT})")
     add("--solver", choices=SOLVERS, default="tsit5",
         help="tsit5 chooses its steps, rk4 takes 100 (default: tsit5)")  # fmt: skip
     add("--on", nargs="+", metavar="DEVICE", help="in turn (default: the CPU and the first GPU)")
     add("--seed", type=int, default=0, help="for the weights (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
     given.iterations = given.iterations or (FULL if given.full else SHORT)
     return given

@@ -148,6 +148,20 @@ def replicas_at_once(net, devices, size, seed):
     return {"at once": at_once, "one after the other": alone}
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
@@ -156,15 +170,15 @@ def arguments():
     add = parser.add_argument
     add("--full", action="store_true", help="the published size: "
         f"batches of {FULL_BATCH} and {2 * FULL_BATCH}, {FULL_STEPS} steps")  # fmt: skip
-    add("--steps", type=int,
+    add("--steps", type=positive,
         help=f"the number of steps (default: {STEPS}; with --full {FULL_STEPS})")  # fmt: skip
-    add("--batch", type=int,
+    add("--batch", type=positive,
         help=f"rows for each device (default: {BATCH}; with --full {FULL_BATCH})")  # fmt: skip
-    add("--width", type=int, default=WIDTH,
+    add("--width", type=positive, default=WIDTH,
         help=f"channels of the first layer (default: {WIDTH}, the textbook's)")  # fmt: skip
     add("--on", nargs="+", metavar="DEVICE", help="one or two (default: the first two GPUs)")
     add("--seed", type=int, default=0, help="for the weights and the data (default: 0)")
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     given = parser.parse_args()
     given.steps = given.steps or (FULL_STEPS if given.full else STEPS)
     given.batch = given.batch or (FULL_BATCH if given.full else BATCH)

@@ -183,17 +183,31 @@ def check_installed(**modules):
         )
 
 
+def positive(text):
+    """A positive integer, for the command line."""
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"not a positive integer: {text!r}")
+    return int(text)
+
+
+def output_file(text):
+    """A path in a folder that is there, for the command line."""
+    if not Path(text).parent.is_dir() or Path(text).is_dir():
+        raise argparse.ArgumentTypeError(f"not a file in a folder that is there: {text!r}")
+    return Path(text)
+
+
 def arguments():
     """Parse the command line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--epochs", type=int, default=15, help="the number of epochs (default: 15)")
+    add("--epochs", type=positive, default=15, help="the number of epochs (default: 15)")
     add("--seed", type=int, default=0, help="for the weights and the batches (default: 0)")
-    add("--plot", type=Path, default="digits.png", metavar="FILE",
+    add("--plot", type=output_file, default="digits.png", metavar="FILE",
         help="the PNG file for the curves (default: digits.png)")  # fmt: skip
-    add("--json", type=Path, metavar="FILE", help="also write the numbers to this file")
+    add("--json", type=output_file, metavar="FILE", help="also write the numbers to this file")
     return parser.parse_args()
 
 
@@ -207,9 +221,6 @@ def main():
     device = unidev.device_of(net)
     losses, accuracies = train(net, given.epochs, given.seed)
     seconds = time.perf_counter() - start
-    plot(losses, accuracies, f"{device.backend}, {device}", given.plot)
-    print(f"test accuracy {accuracies[-1]:.4f} on {device} of {device.backend} in {seconds:.1f} s")
-    print(f"loss and accuracy are plotted in {given.plot}")
     if given.json:
         found = {
             "backend": device.backend,
@@ -219,6 +230,9 @@ def main():
             "seconds": seconds,
         }
         given.json.write_text(json.dumps(found) + "\n")
+    plot(losses, accuracies, f"{device.backend}, {device}", given.plot)
+    print(f"test accuracy {accuracies[-1]:.4f} on {device} of {device.backend} in {seconds:.1f} s")
+    print(f"loss and accuracy are plotted in {given.plot}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from running_examples import EXAMPLES, HERE, environment, run_example
+from running_examples import EXAMPLES, HERE, ONE, environment, run_example
 
 FIRST_LOSS = pytest.approx(0.80, abs=0.02)
 """As of ``multi_gpu.py``."""
@@ -50,6 +50,17 @@ def test_the_same_program_runs_under_launch(backend, tmp_path):
     assert done.returncode == 0, done.stderr
     (line,) = [each for each in done.stdout.splitlines() if "epoch" in each]
     assert line.startswith("[0] 2 workers, epoch  1: loss 0.")
+
+
+@pytest.mark.parametrize("backend", ONE)
+@pytest.mark.parametrize("path", ["nowhere/file", "."])
+@pytest.mark.parametrize("options", [[], ["--workers", "2"]])
+def test_a_file_that_cannot_be_written_is_refused_before_it_trains(
+    options, path, backend, tmp_path
+):
+    done = run_example(tmp_path, "many_machines", *options, "--json", path, backend=backend)
+    said = f"many_machines.py: --json: not a file in a folder that is there: '{path}'\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
 
 
 @pytest.mark.parametrize("backend", [name for name in HERE if name != "numpy"])

@@ -302,6 +302,16 @@ def test_an_option_that_cannot_be_is_an_error_by_name(program, options, code, sa
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("backend", ONE)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_negative_seed_is_an_error_by_name(program, backend, tmp_path):
+    done = run_example(tmp_path, program, "--seed", "-1", backend=backend)
+    assert done.returncode == 1
+    assert done.stderr.endswith(
+        f"{program}.py: seed must be a non-negative integer below 2**63, not -1.\n"
+    )
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_the_page_has_the_question_and_commands_of_each_program(program):
     page = PAGE.read_text(encoding="utf-8")

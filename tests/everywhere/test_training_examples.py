@@ -106,7 +106,7 @@ def read_terminal(terminal):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--epochs", "many"], "argument --epochs: invalid int value: 'many'"),
+        (["--seed", "many"], "argument --seed: invalid int value: 'many'"),
         (["--fast"], "unrecognized arguments: --fast"),
     ],
 )
@@ -131,26 +131,115 @@ def test_help_says_what_it_does_and_lists_the_options(example, tmp_path):
     assert "--stage" not in done.stdout
 
 
-@pytest.mark.parametrize("missing", [["sklearn"], ["matplotlib", "sklearn"], ["rich"]])
-def test_train_digits_says_what_is_missing_and_how_to_install_it(missing, tmp_path):
+@pytest.mark.parametrize(
+    ("example", "missing"),
+    [
+        ("train_digits", ["sklearn"]),
+        ("train_digits", ["matplotlib", "sklearn"]),
+        ("train_digits", ["rich"]),
+        ("batch_size", ["matplotlib"]),
+        ("checkpoint_across", ["sklearn"]),
+        ("many_machines", ["sklearn"]),
+        ("model_parallel", ["sklearn"]),
+        ("multi_gpu", ["sklearn"]),
+        ("multi_gpu_from_scratch", ["matplotlib", "sklearn"]),
+        ("own_optimizer", ["sklearn"]),
+    ],
+)
+def test_an_example_says_first_what_is_missing_and_how_to_install_it(example, missing, tmp_path):
     program = f"""
 import runpy, sys
 for module in {missing!r}:
     sys.modules[module] = None
-sys.argv = ["train_digits.py"]
-runpy.run_path({str(EXAMPLES / "train_digits.py")!r}, run_name="__main__")
+sys.argv = ["{example}.py"]
+runpy.run_path({str(EXAMPLES / f"{example}.py")!r}, run_name="__main__")
 """
-    done = subprocess.run(
+    done = subprocess.run(  # with a backend that is not there, as none is looked for yet
         [sys.executable, "-c", program],
-        env=environment("numpy"), cwd=tmp_path, capture_output=True, text=True, timeout=300,
+        env=environment("nobody"), cwd=tmp_path, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     names = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "rich": "rich"}
     packages = [package for module, package in names.items() if module in missing]
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
         f"this example needs {' and '.join(packages)}: pip install {' '.join(packages)}, or, in "
         "unidev's repository, pip install '.[examples]'\n"
     )
+
+
+@pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.py")))
+def test_each_example_that_imports_a_package_is_tested_without_it(example):
+    text = (EXAMPLES / f"{example}.py").read_text(encoding="utf-8")
+    wanted = {name for name in ("sklearn", "matplotlib", "rich") if f"from {name}." in text}
+    marks = test_an_example_says_first_what_is_missing_and_how_to_install_it.pytestmark
+    cases = [set(missing) for name, missing in marks[0].args[1] if name == example]
+    assert set().union(*cases) == wanted
+
+
+POSITIVE = {
+    "train_digits": ["--epochs"],
+    "batch_size": ["--batches", "--devices", "--epochs", "--drawn"],
+    "checkpoint_across": ["--epochs"],
+    "cpu_or_gpu": ["--epochs", "--drawn"],
+    "jacobian": ["--rows", "--batch"],
+    "many_machines": ["--workers", "--epochs"],
+    "model_parallel": ["--devices", "--epochs"],
+    "multi_gpu": ["--devices", "--epochs"],
+    "multi_gpu_from_scratch": ["--devices", "--epochs"],
+    "neural_ode": ["--iterations"],
+    "own_optimizer": ["--devices", "--epochs"],
+    "resnet": ["--steps", "--batch", "--width"],
+}
+"""The options that count something."""
+OTHERS = ("checkpoint_across", "many_machines")
+"""The first has no ``--json``; of the second, only the process that writes needs the folder."""
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "1.5", "many"])
+@pytest.mark.parametrize(
+    ("example", "option"), [(name, option) for name in POSITIVE for option in POSITIVE[name]]
+)
+def test_a_count_that_cannot_be_is_refused_before_anything(example, option, number, tmp_path):
+    done = run_example(tmp_path, example, f"{option}={number}", backend="nobody")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"argument {option}: not a positive integer: '{number}'\n")
+
+
+@pytest.mark.parametrize("path", ["nowhere/file", "."])
+@pytest.mark.parametrize(
+    ("example", "option"),
+    [
+        *((name, "--json") for name in POSITIVE if name not in OTHERS),
+        *((name, "--plot") for name in ("train_digits", "batch_size", "multi_gpu_from_scratch")),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_anything(example, option, path, tmp_path):
+    done = run_example(tmp_path, example, option, path, backend="nobody")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(
+        f"argument {option}: not a file in a folder that is there: '{path}'\n"
+    )
+
+
+@pytest.mark.parametrize("backend", ONE)
+@pytest.mark.parametrize(
+    ("example", "options"),
+    [
+        ("train_digits", ["--epochs", "1"]),
+        ("batch_size", ["--batches", "64", "--drawn", "64", "--epochs", "1"]),
+        ("multi_gpu_from_scratch", ["--devices", "1", "--epochs", "1"]),
+    ],
+)
+def test_what_is_measured_is_written_before_it_is_drawn(
+    example, options, backend, tmp_path, monkeypatch
+):
+    program = imported(example)
+    monkeypatch.setattr(program, "plot", lambda *_: sys.exit("no picture"))
+    monkeypatch.setenv("UNIDEV_SIMULATE", "1")
+    monkeypatch.setattr("sys.argv", [example, *options, "--json", str(tmp_path / "found.json")])
+    with unidev.use_backend(backend), pytest.raises(SystemExit, match="no picture"):
+        program.main()
+    assert json.loads((tmp_path / "found.json").read_text())["backend"] == backend
 
 
 def test_train_digits_says_which_backends_there_are_if_there_is_none_of_that_name(tmp_path):
