@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from unidev.backends import simulation
 from unidev.backends.loading import (
     check_possible_for,
     is_installed,
@@ -16,7 +15,6 @@ from unidev.backends.loading import (
 from unidev.backends.scopes import NO_SCOPES, Scope, context, leave_scope, stack
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
 from unidev.system.forking import fork_safe_lock
-from unidev.system.settings import BACKEND, MOST_SIMULATED, SIMULATE, SIMULATE_AS, out_of_range
 from unidev.system.wording import shown
 
 TYPE_CHECKING = False
@@ -148,11 +146,13 @@ def _selectable(name: object) -> Backend:
     Raises:
         SimulationError: it is; as for another framework that is loaded.
     """
-    gpus = simulation.simulated_gpus() if isinstance(name, str) and name == EMBEDDED else None
-    if gpus is not None:
+    if isinstance(name, str) and name == EMBEDDED:
         from unidev.backends.discovery import backend_spec
+        from unidev.backends.simulation import simulated_gpus
 
-        check_possible_for(backend_spec(EMBEDDED), gpus)
+        gpus = simulated_gpus()
+        if gpus is not None:
+            check_possible_for(backend_spec(EMBEDDED), gpus)
     return backend_named(name)
 
 
@@ -170,6 +170,8 @@ def _choose() -> Backend:
 
 
 def _default_choice() -> Choice:
+    from unidev.system.settings import BACKEND
+
     named = BACKEND.value()
     if named:
         return Choice(named, f"{BACKEND}={named}")
@@ -210,6 +212,9 @@ def simulate(count: int) -> None:
         SimulationError: ``count`` is out of range, or a backend is already loaded with another
             number.
     """
+    from unidev.backends import simulation
+    from unidev.system.settings import MOST_SIMULATED, SIMULATE, SIMULATE_AS, out_of_range
+
     if type(count) is not int or not 1 <= count <= MOST_SIMULATED:
         raise SimulationError(out_of_range(shown(count)))
     with loading_lock:  # so that no backend is being loaded with the previous number

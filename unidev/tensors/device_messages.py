@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from unidev.system.settings import MOST_SIMULATED, SIMULATE
 from unidev.system.wording import kind_of, shown
 
 TYPE_CHECKING = False
@@ -24,6 +23,7 @@ def not_available(device: Device, there: Sequence[Device], backend: Backend) -> 
     if note:
         return f"{message} {note}"
     from unidev.contract.optional import Unsupported  # not above: it needs typing
+    from unidev.system.settings import MOST_SIMULATED, SIMULATE
 
     message += f" try_gpu({device.index}) falls back to the CPU"
     if device.index < MOST_SIMULATED and not isinstance(backend.spec.simulator, Unsupported):
