@@ -14,19 +14,19 @@ import pytest
 pytest_plugins = ("unidev_pytest.terminal", "unidev_pytest.devices", "unidev_pytest.guard")
 
 _PLUGIN = "unidev_conformance.pytest_plugin"
-_SUITE = re.compile(r"unidev[._]conformance(?![^.:])")
+_SUITE = re.compile(r"unidev[._/-]conformance(?![^.:/])")
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest refuses options of a suite that is missing
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
-    """Refuse the former name of the conformance suite, and its name if it is not installed."""
+    """Refuse other names of the conformance suite, and its own if it is not installed."""
     options = early_config.known_args_namespace
     named = [_SUITE.match(each) for each in options.file_or_dir if options.pyargs]
     found = next(filter(None, named), None)
     if found is None:
         return
     is_missing = find_spec("unidev_conformance") is None
-    if is_missing or found[0] == "unidev.conformance":
+    if is_missing or found[0] != "unidev_conformance":
         after = " after `pip install ./plugins/unidev-conformance` in unidev's repository"
         raise pytest.UsageError(
             "the conformance suite is the distribution unidev-conformance: run `pytest --pyargs "

@@ -221,6 +221,8 @@ def test_nothing_of_unidev_is_imported_for_them(pytester, run, options) -> None:
     [
         ("unidev.conformance", True, True),
         ("unidev.conformance.checks.tensor::test_zero_d", False, True),
+        ("unidev-conformance", True, True),
+        ("unidev/conformance/checks", True, True),
         ("unidev_conformance", False, True),
         ("unidev_conformance", True, True),
         ("unidev_conformance_of_mine", False, False),
