@@ -14,7 +14,18 @@ import subprocess
 import sys
 
 import pytest
-from running_examples import EXAMPLES, FRAMEWORKS, HERE, ONE, environment, imported, run_example
+from running_examples import (
+    EXAMPLES,
+    FRAMEWORKS,
+    HERE,
+    ONE,
+    copied,
+    environment,
+    imported,
+    run_example,
+)
+from warm_programs import EXAMPLES as EXAMPLES_NEED
+from warm_programs import run_program
 
 import unidev
 
@@ -230,15 +241,19 @@ def test_a_file_that_cannot_be_written_is_refused_before_anything(example, optio
         ("multi_gpu_from_scratch", ["--devices", "1", "--epochs", "1"]),
     ],
 )
-def test_what_is_measured_is_written_before_it_is_drawn(
-    example, options, backend, tmp_path, monkeypatch
-):
-    program = imported(example)
-    monkeypatch.setattr(program, "plot", lambda *_: sys.exit("no picture"))
-    monkeypatch.setenv("UNIDEV_SIMULATE", "1")
-    monkeypatch.setattr("sys.argv", [example, *options, "--json", str(tmp_path / "found.json")])
-    with unidev.use_backend(backend), pytest.raises(SystemExit, match="no picture"):
-        program.main()
+def test_what_is_measured_is_written_before_it_is_drawn(example, options, backend, tmp_path):
+    copied(tmp_path, example)
+    undrawn = tmp_path / "undrawn.py"
+    undrawn.write_text(
+        f"import sys, {example}\n"
+        f"{example}.plot = lambda *_: sys.exit('no picture')\n"
+        f"{example}.main()\n"
+    )
+    done = run_program(
+        [str(undrawn), *options, "--json", str(tmp_path / "found.json")], backend=backend,
+        also=EXAMPLES_NEED, environment=environment(backend, 1), folder=tmp_path,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.splitlines()[-1:]) == (1, ["no picture"])
     assert json.loads((tmp_path / "found.json").read_text())["backend"] == backend
 
 
