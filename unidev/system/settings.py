@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from unidev.errors import InvalidDataError, SimulationError
+from unidev.system.arguments import seconds_of
 from unidev.system.wording import bytes_in, lacks_unit, shown
 
 TYPE_CHECKING = False
@@ -119,12 +120,6 @@ def _launcher(name: str, text: str) -> str:
     return text
 
 
-def _seconds(name: str, text: str) -> float:
-    from unidev.system.arguments import seconds_of
-
-    return seconds_of(name, text, _TIMEOUT_S)
-
-
 BACKEND = Setting("UNIDEV_BACKEND", "the backend, where no tensor or device determines it")
 SIMULATE = Setting(
     "UNIDEV_SIMULATE",
@@ -168,7 +163,7 @@ TORCHRUN_TIMEOUT = Setting(
     "UNIDEV_TORCHRUN_TIMEOUT",
     "how many seconds a collective waits for a worker that torchrun, mpirun or srun has started, "
     f"by default {_TIMEOUT_S:g}",
-    _seconds, _TIMEOUT_S,
+    lambda name, text: seconds_of(name, text, _TIMEOUT_S), _TIMEOUT_S,
 )  # fmt: skip
 SIMULATE_FIRST = Setting(
     "UNIDEV_SIMULATE_FIRST", "set in workers: the number of the first simulated GPU of each",
