@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
 import os
 import shutil
@@ -74,6 +75,8 @@ def install(
     constraints: Iterable[str] = (),
 ) -> None:
     """Install the core, the suite, and plugins with their frameworks, from this checkout."""
+    if "REMOVE_ENVIRONMENTS" in os.environ:  # after the session, which is a process of its own
+        atexit.register(shutil.rmtree, session.virtualenv.location)
     needed = {**LAUNCHERS, **versions}
     frameworks = [requirement for name in names for requirement in needed[name]]
     parts = ["plugins/unidev-conformance", *(folder for name in names for folder in folders(name))]
