@@ -27,10 +27,11 @@ def batches_out_of_order(backend):
 
     @around(prefetch_thread._Queue)
     def put(put_next, self, found):
-        if isinstance(found, prefetch_thread._Batch) and not held:
+        is_batch = not isinstance(found, BaseException)
+        if is_batch and not held:
             held.append(found)
             return
-        for each in (found, *held) if isinstance(found, prefetch_thread._Batch) else (*held, found):
+        for each in (found, *held) if is_batch else (*held, found):
             put_next(self, each)
         held.clear()
 
@@ -65,7 +66,7 @@ def buffer_read_when_it_is_used(backend):
 )
 def loader_errors_end_the_batches(put_next, self, found):
     """An error in the thread ends the iteration as if there were no more batches."""
-    put_next(self, prefetch_thread._End() if isinstance(found, prefetch_thread._Failure) else found)
+    put_next(self, StopIteration() if isinstance(found, BaseException) else found)
 
 
 @mutant("prefetch.errors_and_early_ends")

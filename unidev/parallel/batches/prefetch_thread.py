@@ -10,16 +10,16 @@ import threading
 import time
 import weakref
 from collections import deque
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from types import GeneratorType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unidev.backends.loading import backend_of_namespace, loaded_backends
 from unidev.backends.scopes import inherited
 from unidev.errors import UnsupportedOperation
-from unidev.parallel.batches.uploads import Ahead, Uploads
+from unidev.parallel.batches.uploads import Uploads
 from unidev.system.interrupts import held_interrupts
 from unidev.tracing.trace_transfers import InheritedTraces
 
@@ -27,23 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
 
+    from unidev.parallel.batches.uploads import Ahead
     from unidev.tensors.devices import DeviceLike
 
 _PATIENCE_S = 5.0
 """How long Ctrl-C, or Python's end, waits for a thread whose loader may block for ever."""
 _SLICE_S = 0.05
-
-
-class _Batch(NamedTuple):
-    ahead: Ahead
-
-
-class _Failure(NamedTuple):
-    error: BaseException
-
-
-class _End(NamedTuple):
-    """There are no more batches."""
 
 
 class Reader:
@@ -55,8 +44,9 @@ class Reader:
 
     def __init__(self, batches: Iterable[Any], device: DeviceLike, depth: int) -> None:
         queue = _Queue(_iterator_of(batches), depth)
+        context = [*_settings(), inherited(), InheritedTraces()]
         thread = threading.Thread(
-            target=_read, args=(queue, device, _Context()), name="unidev-prefetch", daemon=True
+            target=_read, args=(queue, device, context), name="unidev-prefetch", daemon=True
         )
         self._queue = queue
         self._process = os.getpid()
@@ -85,11 +75,9 @@ class Reader:
                 "only the parent has the thread that reads: begin the iteration after the fork",
             )
         found = self._queue.take()
-        if isinstance(found, _Batch):
-            return found.ahead.handed_out()
-        if isinstance(found, _Failure):
-            raise found.error
-        raise StopIteration
+        if isinstance(found, BaseException):
+            raise found
+        return found.handed_out()
 
     def close(self) -> None:
         """End the thread; it has ended when this returns.
@@ -172,7 +160,7 @@ class _Queue:
         self.batches: Iterator[Any] | None = batches
         self.is_closed = False
         self._room = depth
-        self._filled: deque[_Batch | _Failure | _End] = deque()
+        self._filled: deque[Ahead | BaseException] = deque()
         self._changed = threading.Condition()
 
     def wait_for_room(self) -> bool:
@@ -182,19 +170,19 @@ class _Queue:
             self._room -= 1
             return not self.is_closed
 
-    def put(self, found: _Batch | _Failure | _End) -> None:
-        """The next batch, or how it ended."""
+    def put(self, found: Ahead | BaseException) -> None:
+        """The next batch, or the loader's error; StopIteration after the last one."""
         with self._changed:
             if not self.is_closed:
                 self._filled.append(found)
             self._changed.notify_all()
 
-    def take(self) -> _Batch | _Failure | _End:
+    def take(self) -> Ahead | BaseException:
         """The next one, once it is there."""
         with self._changed:
             self._changed.wait_for(lambda: self.is_closed or self._filled)
             if self.is_closed:
-                return _End()
+                return StopIteration()
             self._room += 1
             self._changed.notify_all()
             return self._filled.popleft()
@@ -218,18 +206,6 @@ class _Queue:
             self.batches = None
 
 
-class _Context:
-    """The iterating thread's context: the frameworks' settings, its scopes, traces and guards."""
-
-    def __init__(self) -> None:
-        self._parts = [*_settings(), inherited(), InheritedTraces()]
-
-    def enter(self, stack: ExitStack) -> None:
-        """Enter them in this thread, too."""
-        for part in self._parts:
-            stack.enter_context(part)
-
-
 def _settings() -> list[AbstractContextManager[Any]]:
     """What each framework keeps for this thread."""
     return [each.thread_settings() for each in loaded_backends.values()]
@@ -240,37 +216,32 @@ def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
     return iter(batches) if backend is None else backend.batch_iterator(batches)
 
 
-def _read(queue: _Queue, device: DeviceLike, context: _Context) -> None:
+def _read(queue: _Queue, device: DeviceLike, context: list[AbstractContextManager[Any]]) -> None:
+    """Read in the ``context`` of the iterating thread: settings, scopes, traces and guards."""
     with ExitStack() as stack:
         try:
-            context.enter(stack)
-            with _closing(queue.batches):
-                _fill(queue, device)
+            for part in context:
+                stack.enter_context(part)
+            _fill(queue, device)
         except BaseException as error:  # noqa: BLE001  the loader's, raised where it is iterated
-            queue.put(_Failure(error))
-
-
-@contextmanager
-def _closing(batches: Iterator[Any] | None) -> Iterator[None]:
-    """Close a generator in the thread in which it has entered its scopes."""
-    try:
-        yield
-    finally:
-        if isinstance(batches, GeneratorType):
-            batches.close()
+            queue.put(error)
 
 
 def _fill(queue: _Queue, device: DeviceLike) -> None:
     batches = queue.batches
     assert batches is not None
     uploads = Uploads(device)
-    while queue.wait_for_room():
-        try:
-            batch = next(batches)
-        except StopIteration:
-            queue.put(_End())
-            return
-        there = uploads.put(batch)
-        del batch
-        queue.put(_Batch(there))
-        del there
+    try:
+        while queue.wait_for_room():
+            try:
+                batch = next(batches)
+            except StopIteration:
+                queue.put(StopIteration())
+                return
+            there = uploads.put(batch)
+            del batch
+            queue.put(there)
+            del there
+    finally:
+        if isinstance(batches, GeneratorType):  # here, where it has entered its scopes
+            batches.close()

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.loading import backend_of_type
 from unidev.device import Device
 from unidev.errors import InvalidDataError
 from unidev.parallel.batches.prefetch_thread import Reader
-from unidev.system.arguments import non_negative_integer
+from unidev.system.arguments import size
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.devices import as_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sized
+    from collections.abc import Iterable, Iterator
 
     from unidev.tensors.devices import DeviceLike
 
@@ -94,11 +93,7 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
     >>> [x.tolist() for x in unidev.prefetch(batches, "cpu")]
     [[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]
     """
-    number = non_negative_integer(depth, sys.maxsize)
-    if not number:
-        raise InvalidDataError(
-            f"the depth of prefetch must be a positive integer, not {shown(depth)}."
-        )
+    number = size("the depth of prefetch", depth)
     if not hasattr(batches, "__iter__") and not hasattr(batches, "__getitem__"):
         raise InvalidDataError(
             f"prefetch needs batches to iterate over, such as a DataLoader, not {shown(batches)}."
@@ -112,9 +107,8 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
 
 
 def _has_length(batches: Any) -> bool:
-    sized: Sized = batches
     try:
-        len(sized)
+        len(batches)
     # As TensorFlow's and PyTorch's for unknown lengths, and PaddlePaddle's of a 0-d tensor.
     except (TypeError, NotImplementedError, AssertionError):
         return False

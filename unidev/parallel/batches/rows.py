@@ -39,7 +39,8 @@ def rows_of_data(data: Any) -> Rows:
             return found
     if backend_of_type(type(data)) is not None or isinstance(data, (tuple, Mapping)):
         return _Columns(data)
-    if isinstance(data, (str, bytes)) or not _has(data, "__len__", "__getitem__"):
+    is_sequence = hasattr(type(data), "__len__") and hasattr(type(data), "__getitem__")
+    if isinstance(data, (str, bytes)) or not is_sequence:
         raise InvalidDataError(
             "shard needs data that has a length and gives each row by its number: a loader or a "
             f"data set of the framework, arrays, or a sequence, not a {kind_of(data)}."
@@ -72,7 +73,7 @@ class _Columns(Rows):
 
     def read(self, batches: Sequence[Sequence[int]], size: int) -> Iterator[Any]:  # noqa: ARG002
         """In new memory, on the device of the data."""
-        return iter([]) if not batches else map(self._batch, batches)
+        return map(self._batch, batches)
 
     def _batch(self, numbers: Sequence[int]) -> Any:
         return replace_tensors(partial(_taken, numbers), self._data)
@@ -138,7 +139,8 @@ def _stacked(rows: list[Any]) -> Any:
             "Shard a loader of the framework, which pads or packs them."
         )
     if backend is None or type(first) is np.ndarray:
-        return np.stack([np.asarray(row, _dtype(first)) for row in rows])
+        dtype = np.float32 if type(first) is float else None  # as in `unidev.array`
+        return np.stack([np.asarray(row, dtype) for row in rows])
     parts = [row[None] for row in rows]
     return call(backend, backend.collectives.concatenate, parts, doing="stacking rows")
 
@@ -146,14 +148,11 @@ def _stacked(rows: list[Any]) -> Any:
 def _check_alike(rows: list[Any]) -> None:
     first = rows[0]
     for row in rows:
-        if type(row) is not type(first) or len(row) != len(first) or _keys(row) != _keys(first):
+        is_alike = type(row) is type(first) and len(row) == len(first)
+        if not is_alike or (isinstance(first, Mapping) and set(row) != set(first)):
             raise InvalidDataError(
                 f"the rows of a sequence differ: {_described(first)} and {_described(row)}."
             )
-
-
-def _keys(row: Any) -> set[Any]:
-    return set(row) if isinstance(row, Mapping) else set()
 
 
 def _described(row: Any) -> str:
@@ -161,12 +160,3 @@ def _described(row: Any) -> str:
     if shape is not None:
         return f"{kind_of(row)} of shape {tuple(shape)}"
     return f"{kind_of(row)} of {len(row)}" if hasattr(row, "__len__") else kind_of(row)
-
-
-def _dtype(x: Any) -> Any:
-    """Python's floats are float32, as in ``unidev.array``."""
-    return np.float32 if type(x) is float else None
-
-
-def _has(data: Any, *names: str) -> bool:
-    return all(hasattr(type(data), name) for name in names)

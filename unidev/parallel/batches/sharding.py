@@ -9,7 +9,7 @@ import numpy as np
 
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.parallel.batches.rows import rows_of_data
-from unidev.system.arguments import flag, non_negative_integer
+from unidev.system.arguments import flag, size
 from unidev.system.wording import count_text, shown
 
 if TYPE_CHECKING:
@@ -69,10 +69,7 @@ class Shard:
 
     @epoch.setter
     def epoch(self, value: int) -> None:
-        number = non_negative_integer(value)
-        if number is None:
-            raise InvalidDataError(f"epoch must be a non-negative integer, not {shown(value)}.")
-        self._epoch = number
+        self._epoch = size("epoch", value, least=0)
 
     def __len__(self) -> int:
         return len(self.padding)
@@ -121,18 +118,16 @@ def opened(  # noqa: PLR0913  the arguments of `Group.shard`
         InvalidDataError: an argument is invalid, missing, or at odds with the loader.
         UnsupportedOperation: the order of the loader's rows is its own.
     """
-    number = non_negative_integer(seed)
-    if number is None:
-        raise InvalidDataError(f"seed must be a non-negative integer, not {shown(seed)}.")
+    number = size("seed", seed, least=0)
     if last not in (PAD, DROP):
         raise InvalidDataError(f'last must be "pad" or "drop", not {shown(last)}.')
     rows = rows_of_data(data)
     if not len(rows):
         raise InvalidDataError("data to shard has no rows.")
-    size = _batch_size(rows, batch_size)
-    if size < workers:
+    of_batch = _batch_size(rows, batch_size)
+    if of_batch < workers:
         raise InvalidDataError(
-            f"batches of {count_text(size, 'row')} over {workers} workers would leave a worker "
+            f"batches of {count_text(of_batch, 'row')} over {workers} workers would leave a worker "
             "without one: batch_size is that of all workers together. Use larger batches."
         )
     is_shuffled = rows.is_shuffled if shuffle is None else flag("shuffle", shuffle)
@@ -142,7 +137,7 @@ def opened(  # noqa: PLR0913  the arguments of `Group.shard`
             "its rows can be read only in its own order: shuffle it itself, with a seed that "
             "is the same on all workers, and pass shuffle=False",
         )
-    return rows, Sharding(len(rows), size, is_shuffled, number, str(last), rows.drops_last)
+    return rows, Sharding(len(rows), of_batch, is_shuffled, number, str(last), rows.drops_last)
 
 
 def _batch_size(rows: Rows, given: object) -> int:
@@ -154,9 +149,7 @@ def _batch_size(rows: Rows, given: object) -> int:
                 "all workers together."
             )
         return own
-    number = non_negative_integer(given)
-    if not number:
-        raise InvalidDataError(f"batch_size must be a positive integer, not {shown(given)}.")
+    number = size("batch_size", given)
     if own is not None and own != number:
         raise InvalidDataError(
             f"batch_size={number}, but the loader has batches of {own}: leave out batch_size."

@@ -43,7 +43,7 @@ class Uploads:
     def __init__(self, device: DeviceLike) -> None:
         self._device = device
         self._streams: dict[Device, CopyStream | None] = {}
-        self._made: dict[Device, list[Any]] = {}
+        self._made: dict[CopyStream, list[Any]] = {}
         self._uploaders: dict[Device, Callable[[np.ndarray[Any, Any]], Any]] = {}
 
     def put(self, batch: Any) -> Ahead:
@@ -51,12 +51,7 @@ class Uploads:
         # In a tuple, since a batch may be a string, say, which is not a tree.
         (there,) = verb(OPERATION, put_copies, (batch,), self._device, self._copy)
         made, self._made = self._made, {}
-        waits = []
-        for device, tensors in made.items():
-            stream = self._streams[device]
-            assert stream is not None
-            waits.append((stream, stream.mark(), tensors))
-        return Ahead(there, waits)
+        return Ahead(there, [(stream, stream.mark(), xs) for stream, xs in made.items()])
 
     def _copy(self, x: Any, target: Device, backend: Backend) -> Any:
         if target not in self._streams:
@@ -77,7 +72,7 @@ class Uploads:
         )  # fmt: skip
         if made is None:
             return copied(OPERATION, x, target, backend)
-        self._made.setdefault(target, []).append(made)
+        self._made.setdefault(stream, []).append(made)
         return made
 
     def _made_of(self, array: np.ndarray[Any, Any], device: Device) -> Any:

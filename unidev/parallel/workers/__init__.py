@@ -1,1 +1,0 @@
-"""The processes of the workers on one host: started, heard, and ended together."""
