@@ -169,7 +169,7 @@ def a_repeated_row_counts_twice(sound, self, order):
     return found
 
 
-@multi_mutant("workers.evaluation", everywhere="unidev.parallel.devices.accuracy:count_right")
+@multi_mutant("workers.evaluation", everywhere="unidev.parallel.exchange.accuracy:count_right")
 def padded_rows_are_counted(sound, model, batches, padding=()):
     """Rows that a sampler has repeated count as often as they were read: DistributedSampler's."""
     return sound(model, batches)

@@ -119,23 +119,19 @@ class Aligned:
         return kinds
 
     def _check_structure(self, number: int) -> None:
-        if not self._opened[number].has_structure_of(self._opened[0]):
-            raise InvalidDataError(self._difference(number))
+        first, other = self._opened[0], self._opened[number]
+        if not other.has_structure_of(first):
+            pairs = zip(first.layout(), other.layout(), strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+            raise InvalidDataError(
+                f"{self._name} must have one structure, but {self._name}[0] has "
+                f"{_place(first, same)}, and {self._name}[{number}] has {_place(other, same)}."
+            )
         if self._ties[number] != self._ties[0]:
             raise InvalidDataError(
                 f"{self._name}[0] and {self._name}[{number}] differ in which tensors are one "
                 "object: tie the same ones in each."
             )
-
-    def _difference(self, number: int) -> str:
-        trees = self._opened[0], self._opened[number]
-        pairs = zip(trees[0].layout(), trees[1].layout(), strict=False)
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        first, other = (_place(tree, same) for tree in trees)
-        return (
-            f"{self._name} must have one structure, but {self._name}[0] has {first}, and "
-            f"{self._name}[{number}] has {other}."
-        )
 
 
 def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend:

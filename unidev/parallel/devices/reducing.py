@@ -13,8 +13,11 @@ from unidev.system.wording import shown
 from unidev.tensors.checks import check_same_device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import TypeVar
+
+    from unidev.contract.backend import Backend
+    from unidev.parallel.devices.packing import Kind
 
     T = TypeVar("T")
 
@@ -77,13 +80,7 @@ def all_reduce(
     if numbers is not None and op != "mean":
         raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
     kinds = found.kinds()
-    for dtype in dict.fromkeys(kind.dtype for kind in kinds):
-        reason = refusal(portable_name(dtype, backend), op)
-        if reason is not None:
-            position = [kind.dtype for kind in kinds].index(dtype)
-            raise UnsupportedDtypeError(
-                f"all_reduce has no {op} of {found.path(0, position)}, a {dtype} tensor: {reason}."
-            )
+    check_dtypes(backend, kinds, op, lambda position: found.path(0, position))
     devices = [backend.device_of(tensors[0]) for tensors in lists]
     for number, (device, tensors) in enumerate(zip(devices, lists, strict=True)):
         if any(backend.device_of(x) is not device for x in tensors):
@@ -99,15 +96,25 @@ def all_reduce(
     return trees
 
 
-def refusal(name: str | None, op: str) -> str | None:
-    """Why there is no ``op`` of a dtype with this portable name, or None if there is."""
-    if name is None or name == "bool":
-        return "convert it to numbers first"
-    if op == "mean" and "int" in name:
-        return "convert it to a floating-point dtype first, or use sum"
-    if op in ("min", "max") and name.startswith("complex"):
-        return "complex numbers have no order"
-    return None
+def check_dtypes(
+    backend: Backend, kinds: Sequence[Kind], op: str, path: Callable[[int], str]
+) -> None:
+    """Raise UnsupportedDtypeError if there is no ``op`` of the dtype of a tensor."""
+    dtypes = [kind.dtype for kind in kinds]
+    for dtype in dict.fromkeys(dtypes):
+        name = portable_name(dtype, backend)
+        if name is None or name == "bool":
+            reason = "convert it to numbers first"
+        elif op == "mean" and "int" in name:
+            reason = "convert it to a floating-point dtype first, or use sum"
+        elif op in ("min", "max") and name.startswith("complex"):
+            reason = "complex numbers have no order"
+        else:
+            continue
+        where = path(dtypes.index(dtype))
+        raise UnsupportedDtypeError(
+            f"all_reduce has no {op} of {where}, a {dtype} tensor: {reason}."
+        )
 
 
 def _check_writable(found: Aligned) -> None:

@@ -53,7 +53,9 @@ def replicate(tree_or_model: T, devices: Sequence[DeviceLike], /) -> list[T]:
     (True, False)
     """
     if is_model(tree_or_model):
-        return replicate_model(tree_or_model, devices)
+        backend = backend_of_model(tree_or_model)
+        targets = checked_devices(devices, backend)
+        return [_copy_on(device, tree_or_model, backend) for device in targets]
     backend = one_backend(Opened(tree_or_model).tensors, "the container")
     targets = checked_devices(devices, backend)
     with unrecorded(backend):
@@ -88,13 +90,6 @@ def broadcast(tree: T, devices: Sequence[DeviceLike], /) -> list[T]:
 
 def _copier(device: Device) -> Callable[[Any, Backend], Any]:
     return lambda x, backend: copied(backend, "replicate", x, device)
-
-
-def replicate_model(model: Any, devices: Sequence[DeviceLike]) -> list[Any]:
-    """``replicate`` of a model; see there."""
-    backend = backend_of_model(model)
-    targets = checked_devices(devices, backend)
-    return [_copy_on(device, model, backend) for device in targets]
 
 
 def _copy_on(device: Device, model: Any, backend: Backend) -> Any:

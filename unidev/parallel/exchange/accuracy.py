@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, contextmanager
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unidev.contract.backend import Unsupported
 from unidev.errors import InvalidDataError
+from unidev.models.placing import backend_of_model
 from unidev.parallel.batches.prefetching import Prefetched
 from unidev.parallel.batches.sharding import Shard
-from unidev.parallel.devices.accuracy import count_right
+from unidev.parallel.devices.packing import unrecorded
 from unidev.parallel.exchange.group import group
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy
+from unidev.tensors.handles import model_of
+from unidev.tensors.kinds import TENSOR, classify
+from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from unidev.contract.backend import Backend
 
 
 def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> float:
@@ -50,3 +59,62 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
     if not rows:
         raise InvalidDataError(f"the batches, {shown(batches)}, have no rows.")
     return right / rows
+
+
+def count_right(
+    model: Any, batches: Iterable[tuple[Any, Any]], padding: Sequence[int] = ()
+) -> tuple[int, int]:
+    """How many rows ``model`` classifies correctly, and how many there are.
+
+    ``padding``: how many of the last rows of each batch do not count.
+    """
+    found = model_of(model)
+    backend = backend_of_model(found)
+    right = rows = 0
+    with _inference(found, backend), unrecorded(backend), ExitStack() as scope:
+        devices = {backend.device_of(x) for x in backend.models.tensors(found).values()}
+        home = devices.pop() if found is model and len(devices) == 1 else None
+        if home is not None:
+            scope.enter_context(home)
+        for (X, y), padded in zip(_pairs(batches), chain(padding, repeat(0))):  # noqa: B905, N806
+            outputs = to_numpy(model(X if home is None else as_in_device(X, home)))
+            labels = to_numpy(y) if classify(y)[0] == TENSOR else np.asarray(y)
+            if outputs.ndim != 2 or labels.shape != outputs.shape[:1]:
+                raise InvalidDataError(
+                    "evaluate_accuracy needs outputs of shape (rows, classes) and y of shape "
+                    f"(rows,), not {outputs.shape} and {labels.shape}."
+                )
+            count = len(labels) - padded
+            right += int((outputs.argmax(1) == labels)[:count].sum())
+            rows += count
+    return right, rows
+
+
+def _pairs(batches: Any) -> Iterator[tuple[Any, Any]]:
+    if classify(batches)[0] == TENSOR:  # some frameworks cannot iterate over theirs
+        raise InvalidDataError(
+            f"batches must be an iterable of pairs (X, y), not {shown(batches)}."
+        )
+    try:
+        given = iter(batches)
+    except TypeError:
+        given = iter([batches])
+    for batch in given:
+        if not isinstance(batch, (tuple, list)) or len(batch) != 2:
+            raise InvalidDataError(
+                f"each of the batches must be a pair (X, y), not {shown(batch)}."
+            )
+        yield batch[0], batch[1]
+
+
+@contextmanager
+def _inference(model: Any, backend: Backend) -> Iterator[None]:
+    layers = backend.layers
+    modes = [] if isinstance(layers, Unsupported) else list(layers.modes(model))
+    try:
+        for layer, _ in modes:
+            layers.set_mode(layer, is_training=False)
+        yield
+    finally:
+        for layer, is_training in modes:
+            layers.set_mode(layer, is_training=is_training)

@@ -17,14 +17,14 @@ from unidev.models.placing import backend_of_model
 from unidev.parallel.batches.sharding import Shard, opened
 from unidev.parallel.devices.arguments import checked_weights
 from unidev.parallel.devices.batches import rows_for
-from unidev.parallel.devices.reducing import OPERATIONS
+from unidev.parallel.devices.reducing import OPERATIONS, check_dtypes
 from unidev.parallel.exchange import checkpoints, membership
 from unidev.parallel.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.parallel.exchange.gathering import gathered_rows
 from unidev.parallel.exchange.joining import outside_a_run
-from unidev.parallel.exchange.trees import Tree, check_dtypes, check_writable
+from unidev.parallel.exchange.trees import Tree, check_writable
 from unidev.parallel.messages.channel import check_process
-from unidev.system.arguments import flag, non_negative_integer, real_number
+from unidev.system.arguments import flag, non_negative_integer, real_number, size
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy
 from unidev.tensors.devices import resolve_device
@@ -158,7 +158,7 @@ class Group:
         if not isinstance(op, str) or op not in OPERATIONS:
             raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
         checked = self._weights(op, weights)
-        check_dtypes(given, op)
+        check_dtypes(given.backend, given.kinds, op, lambda at: f"tree{given.path(at)}")
         if into == IN_PLACE:
             check_writable(given)
         return call(
@@ -298,9 +298,7 @@ class Group:
                 there.
         """
         self.check_caller()
-        number = non_negative_integer(step)
-        if not number:
-            raise InvalidDataError(f"step must be a positive integer, not {shown(step)}.")
+        number = size("step", step)
         folder, found = self._checkpoints(), model_of(model)
         backend = backend_of_model(found)
 

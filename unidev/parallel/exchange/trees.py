@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
+from unidev.errors import UnsupportedOperation
 from unidev.parallel.devices.arguments import one_backend, ties_of, unique_tensors
 from unidev.parallel.devices.packing import kinds_of
-from unidev.parallel.devices.reducing import refusal
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.containers import Opened
 
@@ -127,17 +126,6 @@ def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
     dtypes = dict.fromkeys(kind.dtype for kind in kinds)
     names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}
     return {kind: f"a {names[kind.dtype]} tensor of shape {kind.shape}" for kind in set(kinds)}
-
-
-def check_dtypes(tree: Tree, op: str) -> None:
-    """Raise UnsupportedDtypeError if ``all_reduce`` has no ``op`` of a tensor's dtype."""
-    for dtype in dict.fromkeys([dtype for _, dtype in tree.kinds]):
-        reason = refusal(portable_name(dtype, tree.backend), op)
-        if reason is not None:
-            position = next(at for at, kind in enumerate(tree.kinds) if kind.dtype == dtype)
-            raise UnsupportedDtypeError(
-                f"all_reduce has no {op} of tree{tree.path(position)}, a {dtype} tensor: {reason}."
-            )
 
 
 def check_writable(tree: Tree) -> None:
