@@ -10,9 +10,8 @@ from queue import Queue
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.parallel.exchange import by_memory as by_memory_module
-from unidev.parallel.exchange.by_memory import MemoryCarrier
-from unidev.parallel.exchange.by_messages import MessageCarrier
+from unidev.parallel.exchange import carriers
+from unidev.parallel.exchange.carriers import MemoryCarrier, MessageCarrier
 from unidev.parallel.messages.relay import Relay
 from unidev.system.host.frames import EVERYBODY
 from unidev.system.host.shared_memory import SharedMemory, files_for
@@ -119,7 +118,7 @@ def killed_within_an_exchange() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     if unidev.group().rank == 1:
-        by_memory_module.combined = killed
+        carriers.combined = killed
     unidev.group().all_reduce(unidev.ones(SENT_BYTES // 4))
 
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from unidev.backends.loading import load_backend
-from unidev.errors import CollectiveError, InvalidDataError
+from unidev.errors import CollectiveError, InvalidDataError, UnidevError, UnsupportedOperation
 from unidev.parallel.exchange.host_engine import HostEngine
 from unidev.parallel.messages.relay import CodesDiffer
-from unidev.system.host.board import bits_of, weight_of
+from unidev.system.host.board import OPERATIONS, bits_of, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _ALL_BITS = (1 << 64) - 1
 """Engines carry signed integers."""
+_ALL_REDUCE = OPERATIONS.index("all_reduce")
 
 
 class Proposal(NamedTuple):
@@ -74,11 +75,6 @@ class Agreement:
             yield self._compared(proposal, at_once=at_once)
         except CodesDiffer:
             raise InvalidDataError(self._difference(proposal)) from None
-
-    def settled(self, proposal: Proposal) -> Sequence[float]:
-        """The same at once, without a block."""
-        with self.reached(proposal, at_once=True) as weights:
-            return weights
 
     def propose(self, proposal: Proposal) -> None:
         """Show it to the others early, where they share memory; waits for nobody."""
@@ -149,6 +145,88 @@ class Agreement:
         own.mark.leave()
         assert found is not None, "codes differ and what they stand for does not"
         return found
+
+
+class OpenCollective:
+    """The one that is open, if there is one; while it is, there is no other."""
+
+    def __init__(self, own: Membership, agreement: Agreement) -> None:
+        self._own = own
+        self._agreement = agreement
+        self._open: Proposal | None = None
+        self._broken = ""
+        """Why this worker can take part in no collective any more."""
+
+    def check_none(self) -> None:
+        """Raise unless this worker can begin another collective."""
+        if self._broken:
+            raise CollectiveError(
+                f"worker {self._own.rank} cannot exchange any more: {self._broken}."
+            )
+        if self._open is not None:
+            raise UnsupportedOperation(
+                "a collective in the middle of backward, where there was none in the first step",
+                "gradients are being exchanged: call it in each step, or outside of value_and_grad",
+            )
+
+    @property
+    def next_number(self) -> int:
+        """The number of the next collective."""
+        return self._own.mark.next
+
+    def propose(
+        self, call: str, code: int, weight: float, lines: Callable[[], list[str]]
+    ) -> Proposal:
+        """Open a collective that lasts until ``end``; where memory is shared, waits for nobody."""
+        self.check_none()
+        self._open = Proposal(self.next_number, call, code, weight, lines)
+        self._agreement.propose(self._open)
+        return self._open
+
+    def settle(self, proposal: Proposal) -> Sequence[float]:
+        """The weights of all workers, once they agree on it."""
+        mark = self._own.mark
+        mark.enter(_ALL_REDUCE)
+        try:
+            with self._agreement.reached(proposal, at_once=True) as weights:
+                mark.go_back()  # to computing: whoever waits now is not this worker
+                return weights
+        except UnidevError:
+            self._open = None
+            raise
+
+    def await_rest(self) -> None:
+        """Note that this worker waits for it."""
+        self._own.mark.enter(_ALL_REDUCE)
+
+    def end(self, proposal: Proposal) -> None:
+        """Close it.
+
+        Raises:
+            CollectiveError: another worker has abandoned it.
+        """
+        self.leave()
+        self._agreement.check_abandoned(proposal.number)
+
+    def leave(self) -> None:
+        """Close it, whatever others did."""
+        self._open = None
+        self._own.mark.leave()
+
+    def is_open(self, proposal: Proposal) -> bool:
+        """Whether the other workers count on this one."""
+        return self._open is proposal
+
+    def abandon(self, proposal: Proposal) -> None:
+        """Note for the others that this worker gives nothing more to it."""
+        self._own.mark.enter(_ALL_REDUCE)
+        self._agreement.abandon(proposal.number)
+
+    def break_off(self, error: BaseException) -> None:
+        """Leave the others in it: this worker takes part in none any more."""
+        self._open = None
+        self._own.mark.doing(0)
+        self._broken = f"{type(error).__name__} left a step in the middle of its exchange"
 
 
 def code_of(call: str, lines: Sequence[str]) -> int:

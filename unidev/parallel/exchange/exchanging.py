@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.errors import UnidevError
 from unidev.parallel.devices.packing import unrecorded
-from unidev.parallel.exchange.agreeing import Agreement, Proposal, code_of, tree_lines, with_weights
+from unidev.parallel.exchange.agreeing import (
+    Agreement,
+    OpenCollective,
+    Proposal,
+    code_of,
+    tree_lines,
+    with_weights,
+)
 from unidev.parallel.exchange.engines import Engines
-from unidev.parallel.exchange.open_collective import OpenCollective
 from unidev.parallel.exchange.plans import Plan, Stage, stages_of
 from unidev.parallel.exchange.transport import arrived, outgoing, with_empty_ones, write_back
 from unidev.system.host.board import JOINING, OPERATIONS

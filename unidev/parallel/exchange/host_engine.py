@@ -9,8 +9,7 @@ import numpy as np
 
 from unidev.contract.dtypes import portable_name
 from unidev.contract.group_engine import GroupEngine
-from unidev.parallel.exchange.by_memory import MemoryCarrier
-from unidev.parallel.exchange.by_messages import MessageCarrier
+from unidev.parallel.exchange.carriers import MemoryCarrier, MessageCarrier
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
