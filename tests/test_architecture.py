@@ -115,7 +115,7 @@ def test_the_hall_is_small() -> None:
         ("unidev", "models.placing", "from unidev import nn"),
         ("unidev", "bench.tasks", "def f():\n    import unidev"),
         ("unidev", "backends.loading", "import unidev.backends.numpy_backend.backend"),
-        ("unidev.parallel", "workers.worker", "from unidev.parallel.running.run import run"),
+        ("unidev.parallel", "worker", "from unidev.parallel.running.run import run"),
         ("unidev.system", "processes", "if TYPE_CHECKING:\n    import unidev.system.host.host"),
         ("unidev_conformance", "judging.verdict", "import unidev_conformance.reports.report"),
         ("unidev_conformance.kit", "oracle", "from unidev_conformance.kit.models import neural"),

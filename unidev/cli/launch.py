@@ -112,7 +112,7 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
         InvalidDataError: the program is not on this worker's machine.
         SystemExit: the program ended with another exit code than 0.
     """
-    from unidev.parallel.workers.missing import check_file
+    from unidev.parallel.worker import check_file
 
     check_file(path)
     sys.argv[:] = [program, *arguments]

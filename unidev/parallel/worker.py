@@ -9,14 +9,16 @@ import faulthandler
 import gc
 import os
 import pickle
+import socket
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends import simulation
 from unidev.backends.loading import load_backend
+from unidev.errors import CollectiveError, InvalidDataError
 from unidev.parallel.exchange import membership
 from unidev.parallel.exchange.membership import Membership
 from unidev.parallel.messages.channel import Channel
@@ -30,10 +32,11 @@ from unidev.system.wording import count_text, shown
 from unidev.tensors import device_messages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
 
 _LONGEST = 64 * 1024
-_UNIDEV = str(Path(__file__).parents[2]) + os.sep
+_UNIDEV = str(Path(__file__).parents[1]) + os.sep
 
 
 def main() -> None:
@@ -56,7 +59,9 @@ def main() -> None:
     try:
         main = _prepare(order["preparation"])
         if own.joins_first:
-            _join()
+            from unidev.parallel.exchange import group  # with NumPy
+
+            group.group().join()
         _import_main(own, main)
         result = _result(own, order["call"])
     except BaseException as error:  # also Ctrl-C and sys.exit: the parent must hear it
@@ -106,20 +111,22 @@ def _of_simulated(own: Membership) -> dict[str, str]:
     return {SIMULATE: "0"}
 
 
-def _join() -> None:
-    from unidev.parallel.exchange.group import group
-
-    group().join()
-
-
 def _prepare(preparation: dict[str, Any]) -> dict[str, Any]:
-    """Find modules as the parent does; returns what is left to prepare: its script."""
+    """Find modules as the parent does; returns what is left to prepare: its script.
+
+    Raises:
+        InvalidDataError: the script is not on this machine.
+    """
     from multiprocessing import spawn
 
-    from unidev.parallel.workers.missing import as_it_is_here
-
-    here = as_it_is_here(preparation)
+    theirs = [each for each in preparation["sys_path"] if os.path.exists(each)]
+    own = [each for each in sys.path if each]  # without "", the folder in which the worker starts
+    here = {**preparation, "sys_path": list(dict.fromkeys([*theirs, *own]))}
+    if not os.path.isdir(here.get("dir") or "."):
+        del here["dir"]
     main = {name: here.pop(name) for name in [*here] if name.startswith("init_main_")}
+    if "init_main_from_path" in main:
+        check_file(os.path.join(here.get("orig_dir") or "", main["init_main_from_path"]))
     spawn.prepare(here)
     return main
 
@@ -127,28 +134,43 @@ def _prepare(preparation: dict[str, Any]) -> dict[str, Any]:
 def _import_main(own: Membership, main: dict[str, Any]) -> None:
     from multiprocessing import spawn
 
-    from unidev.parallel.workers.missing import modules_named
-
-    with modules_named():
+    with _modules_named():
         if own.backend:
-            _load(own)  # before the user's module imports the framework by itself
+            load_backend(own.backend)  # before the user's module imports the framework by itself
+            gc.freeze()  # all that is there stays: no collection looks at it, not even the last
         own.is_importing_main = True
         spawn.prepare(main)
     own.is_importing_main = False
 
 
-def _load(own: Membership) -> None:
-    load_backend(own.backend)
-    gc.freeze()  # all that is there stays: no collection, not even that at the end, looks at it
-
-
 def _result(own: Membership, call: bytes) -> bytes:
     from unidev.parallel.messages.pickling import packed
-    from unidev.parallel.workers.missing import modules_named
 
-    with modules_named():
+    with _modules_named():
         function, arguments = (pickle.loads(part) for part in pickle.loads(call))  # noqa: S301
     return packed(function(*arguments), f"the result of worker {own.rank}")
+
+
+def check_file(path: str) -> None:
+    """Raise InvalidDataError if a program is not on this machine."""
+    if not os.path.isfile(path):
+        raise _missing(f"there is no file {path}")
+
+
+@contextmanager
+def _modules_named() -> Iterator[None]:
+    """A block in which a missing module is an InvalidDataError that names the machine."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise _missing(str(error)) from error
+
+
+def _missing(what: str) -> InvalidDataError:
+    return InvalidDataError(
+        f"{what}, on {socket.gethostname()}, where this worker is: install on each machine what "
+        "the workers import, or ship the program's folder to them, if the launcher can."
+    )
 
 
 def _flush() -> None:
@@ -189,8 +211,6 @@ def _of_the_call(error: BaseException) -> TracebackType | None:
 
 def is_consequence(error: BaseException | None) -> bool:
     """Whether ``error`` is a broken collective, or was raised while one was handled."""
-    from unidev.errors import CollectiveError
-
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         if isinstance(error, CollectiveError):

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupSetting
     from unidev.contract.launcher import Launcher
 
-_PROGRAM = "from unidev.parallel.workers.worker import main; main()"
+_PROGRAM = "from unidev.parallel.worker import main; main()"
 _LEEWAY_S = 60.0
 """How much longer engines wait than the user's timeout: the supervisor is to end the run, which
 knows who is missing, and not an error of an engine that does not."""
