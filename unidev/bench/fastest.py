@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
 
+_WARM_UPS = 2
+"""During the first call a framework compiles, chooses algorithms and allocates memory."""
+_SIMULATED = "it is simulated: it computes on the CPU, so its timings do not represent a GPU"
+
 
 def fastest_device(
     function: Callable[..., Any],
@@ -77,23 +81,6 @@ def fastest_device(
     count = non_negative_integer(repeat)
     if count is None or count < 3:
         raise InvalidDataError(f"repeat must be an integer of at least 3, not {shown(repeat)}.")
-
-    return run_contest(function, args, count, devices)
-
-
-_WARM_UPS = 2
-"""During the first call a framework compiles, chooses algorithms and allocates memory."""
-
-_SIMULATED = "it is simulated: it computes on the CPU, so its timings do not represent a GPU"
-
-
-def run_contest(
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    repeat: int,
-    devices: Sequence[DeviceLike] | None,
-) -> DeviceReport:
-    """The implementation of ``fastest_device``."""
     runner = _Runner(function, args)
     trials: list[Trial] = []
     left_out: dict[str, str] = {}
@@ -103,7 +90,7 @@ def run_contest(
             left_out[str(device)] = _SIMULATED
             continue
         try:
-            trials.append(runner.trial(device, repeat))
+            trials.append(runner.trial(device, count))
         except OutOfDeviceMemoryError as error:
             left_out[str(device)] = str(error)
             failure = error

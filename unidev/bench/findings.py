@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from unidev.bench import tasks, textbook
@@ -23,7 +24,7 @@ def findings(bench: Bench) -> list[str]:
     return [
         *_about_devices(bench),
         *_about_floors(bench),
-        *(sentence for gpu in bench.gpus for sentence in _about_crossovers(bench, gpu)),
+        *_about_crossovers(bench),
         *_about_logging(bench),
         *_about_two_devices(bench),
     ]
@@ -63,21 +64,21 @@ def _about_floors(bench: Bench) -> Iterator[str]:
             )
 
 
-def _about_crossovers(bench: Bench, gpu: str) -> Iterator[str]:
-    for subject, noun in ((PRODUCT, "product"), (SUM, "sum")):
-        for variant in (HERE, JOURNEY):
-            pairs = _pairs(bench, subject, gpu, variant)
-            if not pairs:
-                continue
-            size, largest = crossover(pairs), max(size for size, _, _ in pairs)
-            how = "with the data on the device" if variant == HERE else "including transfers"
-            said = f"not significantly faster than {_CPU} up to {largest:,} rows"
-            if size is not None:
-                said = f"faster than {_CPU} from {size:,} rows on"
-            absent = _missing(bench, subject, gpu, variant)
-            if absent:
-                said += f", as far as measured: {_listed(absent)} rows are missing"
-            yield f"A {noun} of square matrices, {how}: {gpu} is {said}."
+def _about_crossovers(bench: Bench) -> Iterator[str]:
+    for each in crossovers(bench):
+        pairs = _pairs(bench, each.subject, each.device, each.variant)
+        if not pairs:
+            continue
+        how = "with the data on the device" if each.variant == HERE else "including transfers"
+        largest = max(size for size, _, _ in pairs)
+        said = f"not significantly faster than {_CPU} up to {largest:,} rows"
+        if each.rows is not None:
+            said = f"faster than {_CPU} from {each.rows:,} rows on"
+        if each.missing:
+            *others, last = (f"{size:,}" for size in each.missing)
+            listed = f"{', '.join(others)} and {last}" if others else last
+            said += f", as far as measured: {listed} rows are missing"
+        yield f"A {each.subject} of square matrices, {how}: {each.device} is {said}."
 
 
 def _pairs(
@@ -93,32 +94,23 @@ def _pairs(
     return found
 
 
-def _missing(bench: Bench, subject: str, gpu: str, variant: str) -> tuple[int, ...]:
-    """Sizes that were not measured on the CPU, on the GPU, or on either."""
-    there = {size for size, _, _ in _pairs(bench, subject, gpu, variant)}
-    wanted = {each.size for each in bench.find(subject) if each.size is not None}
-    return tuple(sorted(wanted - there))
-
-
-def _listed(sizes: tuple[int, ...]) -> str:
-    words = [f"{size:,}" for size in sizes]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
 def crossovers(bench: Bench) -> list[Crossover]:
-    """For the JSON: the number of rows from which a GPU is faster, by subject, GPU and variant."""
-    return [
-        Crossover(
-            subject=subject,
-            device=gpu,
-            variant=variant,
-            rows=crossover(_pairs(bench, subject, gpu, variant)),
-            missing=_missing(bench, subject, gpu, variant),
+    """The number of rows from which a GPU is faster, by GPU, subject and variant."""
+    found = []
+    for gpu, subject, variant in product(bench.gpus, (PRODUCT, SUM), (HERE, JOURNEY)):
+        pairs = _pairs(bench, subject, gpu, variant)
+        wanted = {each.size for each in bench.find(subject) if each.size is not None}
+        missing = sorted(wanted - {size for size, _, _ in pairs})
+        found.append(
+            Crossover(
+                subject=subject,
+                device=gpu,
+                variant=variant,
+                rows=crossover(pairs),
+                missing=tuple(missing),
+            )
         )
-        for gpu in bench.gpus
-        for subject in (PRODUCT, SUM)
-        for variant in (HERE, JOURNEY)
-    ]
+    return found
 
 
 def _about_logging(bench: Bench) -> Iterator[str]:

@@ -55,12 +55,8 @@ def measure(
         while len(seconds) < least or (
             len(seconds) < effort.most and clock() - began < effort.budget_s
         ):
-            seconds.append(_timed(call, calls, clock))
+            start = clock()
+            for _ in range(calls):
+                call()
+            seconds.append((clock() - start) / calls)
     return summary(seconds)
-
-
-def _timed(call: Callable[[], object], calls: int, clock: Callable[[], float]) -> float:
-    began = clock()
-    for _ in range(calls):
-        call()
-    return (clock() - began) / calls

@@ -52,39 +52,31 @@ def plots(bench: Bench) -> list[Plot]:
 
 
 def _bandwidth(bench: Bench) -> Plot:
-    def name(result: Result) -> str:
-        return f"{result.device}, {result.variant}"
-
-    series = _series(bench.find(BANDWIDTH), name, is_rate=True)
     return Plot(
         "bandwidth", "Transfer bandwidth between devices", "bytes of a tensor", "bytes per second",
-        series, lambda value: bytes_text(round(value)), rate, y_base=2,
+        _series(bench.find(BANDWIDTH)), lambda value: bytes_text(round(value)), rate, y_base=2,
     )  # fmt: skip
 
 
 def _matrices(bench: Bench) -> list[Plot]:
-    def name(result: Result) -> str:
-        return result.device if result.variant == HERE else f"{result.device}, {result.variant}"
-
     return [
         Plot(subject, f"A {subject} of two square matrices", "rows of a matrix", "seconds",
-             _series(bench.find(subject), name, is_rate=False), "{:,.0f}".format, seconds_text)
+             _series(bench.find(subject)), "{:,.0f}".format, seconds_text)
         for subject in (PRODUCT, SUM)
     ]  # fmt: skip
 
 
-def _series(
-    results: Iterable[Result], name: Callable[[Result], str], *, is_rate: bool
-) -> tuple[Series, ...]:
+def _series(results: Iterable[Result]) -> tuple[Series, ...]:
     found: dict[str, list[Point]] = {}
     for each in results:
         if each.summary is None or each.size is None:
             continue
         median, low, high, _ = each.summary
         point = Point(each.size, median, low, high)
-        if is_rate:  # the highest rate belongs to the shortest time
+        if each.subject == BANDWIDTH:  # the highest rate belongs to the shortest time
             point = Point(each.size, each.size / median, each.size / high, each.size / low)
-        found.setdefault(name(each), []).append(point)
+        name = each.device if each.variant == HERE else f"{each.device}, {each.variant}"
+        found.setdefault(name, []).append(point)
     return tuple(Series(name, tuple(sorted(points))) for name, points in found.items())
 
 

@@ -23,7 +23,7 @@ from unidev.system.version import __version__
 from unidev.tensors.devices import devices_of, memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
@@ -44,7 +44,8 @@ def run(
 
     ``limit_s`` replaces the seconds for each device.
     """
-    devices, load = devices_of(backend), _load()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    devices, installation = devices_of(backend), backend.installation
     host = Host(backend, [each for each in devices if not each.is_simulated])
     tasks = list(all_tasks(host))
     before = read_states() if any(each.kind == "gpu" for each in devices) else ()
@@ -75,7 +76,7 @@ def run(
         results=tuple(results),
         cpu_mhz=cpu_mhz(),
         driver=driver_version() if before else None,
-        settings=_settings(backend),
+        settings={} if isinstance(installation, Unsupported) else installation.settings(),
         gpu_states=_records(before),
     )
 
@@ -95,11 +96,6 @@ def _records(before: tuple[GpuState, ...]) -> tuple[GpuRecord, ...]:
     """The states before, each with that of now: clocks have not fallen yet."""
     after = {each.index: each for each in read_states()} if before else {}
     return tuple(GpuRecord(before=each, after=after.get(each.index)) for each in before)
-
-
-def _settings(backend: Backend) -> Mapping[str, str]:
-    installation = backend.installation
-    return {} if isinstance(installation, Unsupported) else installation.settings()
 
 
 def all_tasks(host: Host) -> Iterator[Task]:
@@ -128,7 +124,3 @@ def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Re
             return replace(empty, summary=measure(task.prepare(), FULL if is_full else QUICK))
     except UnidevError as error:
         return replace(empty, reason=str(error))
-
-
-def _load() -> float | None:
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None

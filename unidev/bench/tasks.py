@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
+import operator
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.bench.results import BANDWIDTH, FLOOR, HERE, JOURNEY, PRODUCT, SUM
@@ -12,14 +12,13 @@ from unidev.tensors.creating import array, full, to_numpy
 from unidev.tensors.transfer import copy_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from unidev.contract.backend import Backend
     from unidev.contract.layers import Array
     from unidev.device import Device
 
     Tensor = Any
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def numbers(shape: tuple[int, ...], draw: int) -> Array:
     return np.resize(np.roll(_block(), draw * 7919), shape)
 
 
-@functools.cache
+@cache
 def _block() -> Array:
     import numpy as np
 
@@ -109,16 +108,6 @@ class Host:
             del kept
 
         return call
-
-    def journey(
-        self, device: Device, compute: Callable[..., Tensor], *xs: Tensor
-    ) -> Callable[[], object]:
-        """A function that moves ``xs`` from the host to ``device``, computes, and moves it back."""
-
-        def call() -> Tensor:
-            return copy_to(compute(*(copy_to(x, device) for x in xs)), self.cpu)
-
-        return self.waited(self.cpu, call)
 
 
 PAGEABLE, PINNED = "from pageable memory", "from pinned memory"
@@ -212,18 +201,8 @@ class Operation(NamedTuple):
 MATRIX_SIZES = tuple(2**power for power in range(3, 13))
 
 
-def product(x: Any, y: Any) -> Any:
-    """The framework's own matrix product."""
-    return x @ y
-
-
-def total(x: Any, y: Any) -> Any:
-    """The framework's own elementwise sum."""
-    return x + y
-
-
-PRODUCTS = Operation(PRODUCT, "x @ y", product)
-SUMS = Operation(SUM, "x + y", total)
+PRODUCTS = Operation(PRODUCT, "x @ y", operator.matmul)
+SUMS = Operation(SUM, "x + y", operator.add)
 
 
 def matrix_tasks(host: Host) -> Iterator[Task]:
@@ -231,26 +210,18 @@ def matrix_tasks(host: Host) -> Iterator[Task]:
     for size in MATRIX_SIZES:
         for operation in (PRODUCTS, SUMS):
             for device in host.devices:
-                yield matrix_task(host, operation, device, size)
-                if device.kind == "gpu":
-                    yield journey_task(host, operation, device, size)
+                for variant in (HERE, JOURNEY) if device.kind == "gpu" else (HERE,):
+                    prepare = partial(_matrices, host, operation.compute, device, size, variant)
+                    yield Task(operation.subject, operation.what, device, prepare, variant, size)
 
 
-def matrix_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
-    """An operation on two matrices that are on ``device`` already."""
-
-    def prepare() -> Callable[[], object]:
-        x, y = host.make((size, size), device), host.make((size, size), device)
-        return host.waited(device, lambda: operation.compute(x, y))
-
-    return Task(operation.subject, operation.what, device, prepare, HERE, size)
-
-
-def journey_task(host: Host, operation: Operation, device: Device, size: int) -> Task:
-    """An operation on two matrices from the host, with the result moved back to it."""
-
-    def prepare() -> Callable[[], object]:
-        x, y = host.make((size, size), host.cpu), host.make((size, size), host.cpu)
-        return host.journey(device, operation.compute, x, y)
-
-    return Task(operation.subject, operation.what, device, prepare, JOURNEY, size)
+def _matrices(
+    host: Host, compute: Callable[[Any, Any], Any], device: Device, size: int, variant: str
+) -> Callable[[], object]:
+    at = device if variant == HERE else host.cpu
+    x, y = host.make((size, size), at), host.make((size, size), at)
+    if variant == HERE:
+        return host.waited(device, lambda: compute(x, y))
+    return host.waited(
+        host.cpu, lambda: copy_to(compute(copy_to(x, device), copy_to(y, device)), host.cpu)
+    )

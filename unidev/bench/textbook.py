@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.bench.results import TEXTBOOK
-from unidev.bench.tasks import Task, product
+from unidev.bench.tasks import Task
 from unidev.errors import UnsupportedOperation
 from unidev.tensors.creating import to_numpy
 
@@ -85,7 +85,7 @@ def _on_two(host: Host, is_at_once: bool) -> Callable[[], object]:
         kept = []
         for device, x, y in pairs:
             with device:
-                kept.append([product(x, y) for _ in range(TWO_PRODUCTS)])
+                kept.append([x @ y for _ in range(TWO_PRODUCTS)])
             if not is_at_once:
                 host.backend.synchronize(device)
         for device, _, _ in pairs:
