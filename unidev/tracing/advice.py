@@ -11,7 +11,6 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Tracer
 
 if TYPE_CHECKING:
-    from unidev.device import Device
     from unidev.tracing.transfer import Transfer
     from unidev.values import PlannedTransfer
 
@@ -70,22 +69,18 @@ def spoken(operation: str) -> str:
         return f"`{name}`"
     if name.startswith("__") and name.endswith("__"):
         return f"`{name.strip('_')}()`"
-    return f"`{operation}()`" if owner.partition(".")[0] in _modules() else f"`.{name}()`"
-
-
-def _modules() -> set[str]:
-    """The names of all frameworks' modules in programs."""
-    return {
-        name
+    module = owner.partition(".")[0]
+    is_of_module = any(
+        module in (spec.framework, *spec.namespaces, *spec.short_names)
         for spec in backend_specs().values()
-        for name in (spec.framework, *spec.namespaces, *spec.short_names)
-    }
+    )
+    return f"`{operation}()`" if is_of_module else f"`.{name}()`"
 
 
 def _remedy_of_many(first: Transfer) -> str:
     source, target = first.source, first.target
     if target.kind == "cpu":
-        return _remedy_of_many_readings(first, source)
+        return _remedy_of_many_readings(first)
     if source.kind == "cpu":
         return (
             f"move what does not change to {target} once, beforehand, and the rest in larger pieces"
@@ -93,8 +88,8 @@ def _remedy_of_many(first: Transfer) -> str:
     return f"compute on {source}, where the data is, and move only the result"
 
 
-def _remedy_of_many_readings(first: Transfer, source: Device) -> str:
-    name = first.operation.lower()
+def _remedy_of_many_readings(first: Transfer) -> str:
+    source, name = first.source, first.operation.lower()
     if any(word in name for word in _SHOWN):
         return f"each waits for {source}: print less often, or collect there and print at the end"
     if "bool" in name:

@@ -29,17 +29,8 @@ _RESUMED = CO_GENERATOR | CO_COROUTINE
 _numbers = itertools.count(1)
 
 
-def cell_name(file: str) -> str | None:
-    """``In [4]`` if ``file`` is IPython's name for the cell that it ran as number 4; else None.
-
-    The number is that of the latest run: a cell that runs again has the same file.
-    """
-    number = cell_number(file)
-    return None if number is None else f"{CELL}{number}]"
-
-
-def cell_number(file: str) -> int | None:
-    """4 if ``file`` is IPython's name for the cell that it ran as number 4; else None."""
+def _cell_number(file: str) -> int | None:
+    """4 if ``file`` is IPython's name for the cell that it ran last as number 4; else None."""
     if found := _IN_NAME.match(file):
         return int(found[1])
     ipython = sys.modules.get("IPython")
@@ -55,7 +46,7 @@ def running_cell() -> int | None:
     number, frame = None, sys._getframe(1)
     while frame.f_back is not None:
         frame = frame.f_back
-        found = cell_number(frame.f_code.co_filename)
+        found = _cell_number(frame.f_code.co_filename)
         number = number if found is None else found
     return number
 
@@ -124,10 +115,7 @@ class CallSites:
         return self.line_of(frame), _number_of(called)
 
     def begin_verb(self) -> None:
-        """Give the transfers without a line in this thread one number, until ``verb_call = None``.
-
-        In a thread of unidev's own no frame of the user's marks the call that they belong to.
-        """
+        """Number the transfers that have no line in this thread, until ``verb_call = None``."""
         self.verb_call = next(_numbers)
 
     def line_of(self, frame: FrameType) -> Line:
@@ -137,9 +125,9 @@ class CallSites:
         line = self._lines.get(key)
         if line is None:
             source = linecache.getline(code.co_filename, number, frame.f_globals).strip()
-            file = cell_name(code.co_filename) or code.co_filename
-            line = Line(file, number, code.co_name, source)
-            self._lines[key] = line
+            cell = _cell_number(code.co_filename)
+            file = code.co_filename if cell is None else f"{CELL}{cell}]"
+            line = self._lines[key] = Line(file, number, code.co_name, source)
         return line
 
     def is_of_user(self, frame: FrameType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import time
 from functools import cache, partial, wraps
@@ -16,13 +17,13 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Patches
 from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
 from unidev.system.late_changes import note
+from unidev.system.visible import VARIABLES
 from unidev.system.wording import bytes_text
 from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
 from unidev.tracing.record import Record
 from unidev.tracing.transfer import Exchange, Transfer
-from unidev.tracing.variables import environment_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
         """``transfer_guard``."""
 
         mode: str
+
+
+_VARIABLES = {name for names in VARIABLES.values() for name in names}
 
 
 class _Begun(NamedTuple):
@@ -75,19 +79,19 @@ class Recorder:
     # -- which backends --------------------------------------------------------------------------
 
     def catch_up(self) -> None:
-        """Trace every backend whose framework is imported."""
-        for name, spec in backend_specs().items():
-            if sys.modules.get(spec.framework) is not None:
-                self.see(name)
+        """Trace every backend whose framework is imported; if that fails, keep the reason."""
+        for name, _ in self._late():
+            try:
+                self.add(load_backend(name))
+            except UnidevError as error:  # noqa: PERF203  the others still work
+                self.not_seen[name] = str(error)
 
-    def see(self, name: str) -> None:
-        """Load backend ``name`` and open its tracer; if that fails, keep the reason."""
-        if name in self.blind_spots or name in self.not_seen:
-            return
-        try:
-            self.add(load_backend(name))
-        except UnidevError as error:
-            self.not_seen[name] = str(error)
+    def _late(self) -> Iterator[tuple[str, str]]:
+        """The backends that have not been tried though their framework is imported, with it."""
+        for name, spec in backend_specs().items():
+            is_tried = name in self.blind_spots or name in self.not_seen
+            if not is_tried and sys.modules.get(spec.framework) is not None:
+                yield name, spec.framework
 
     def add(self, backend: Backend) -> None:
         """Open the tracer of ``backend``; if that fails, keep the reason."""
@@ -149,11 +153,8 @@ class Recorder:
     def missed(self) -> dict[str, str]:
         """Backends that are not traced at the moment, and why."""
         late = {
-            name: f"another thread imported {spec.framework} after this one began to record"
-            for name, spec in backend_specs().items()
-            if sys.modules.get(spec.framework) is not None
-            and name not in self.blind_spots
-            and name not in self.not_seen
+            name: f"another thread imported {framework} after this one began to record"
+            for name, framework in self._late()
         }
         return {**self.not_seen, **late}
 
@@ -361,3 +362,32 @@ class GpuQueries(Patches):
     def _note(self, name: str, asker: FrameType) -> None:
         if (recorder := current()) is not None:
             recorder.note_gpu_query(name, self._backend, asker)
+
+
+class EnvironmentChanges(Patches):
+    """``os.putenv`` and ``os.unsetenv``, which ``os.environ`` calls, replaced while recording."""
+
+    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
+        """Both, wrapped: what a recording thread changes is noted."""
+        yield os, "putenv", _noting(os.putenv)
+        yield os, "unsetenv", _noting(os.unsetenv)
+
+
+def _noting(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def changed(name: Any, *value: Any) -> None:
+        recorder, variable = thread.recorder, os.fsdecode(name)
+        if recorder is None or variable not in _VARIABLES:
+            function(name, *value)
+            return
+        before = os.environ.get(variable)  # which is updated after this call
+        function(name, *value)
+        now = os.fsdecode(value[0]) if value else None
+        if before != now:
+            recorder.note_variable(variable, before, now)
+
+    return changed
+
+
+environment_changes = EnvironmentChanges()
+"""The one that all threads share."""

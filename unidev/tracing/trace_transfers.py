@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from unidev.backends.observer import thread
-from unidev.errors import InvalidDataError
-from unidev.system.arguments import non_negative_integer
-from unidev.system.wording import shown
+from unidev.system.arguments import size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,11 +41,7 @@ class trace_transfers:  # noqa: N801  used as a function, in a `with`
     """
 
     def __init__(self, *, limit: int = 100_000) -> None:
-        if non_negative_integer(limit, sys.maxsize) is None:
-            raise InvalidDataError(
-                f"trace_transfers's limit must be a non-negative integer, not {shown(limit)}."
-            )
-        self._limit = limit
+        self._limit = size("trace_transfers's limit", limit, least=0)
         self._entered: list[tuple[Recorder, Trace]] = []
 
     def __enter__(self) -> Trace:
