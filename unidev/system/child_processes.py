@@ -83,13 +83,7 @@ class ChildProcess:
     ) -> None:
         """Start ``command`` in ``folder``, which is made; its output goes there, or to ``logs``."""
         folder.mkdir(parents=True, exist_ok=True)
-        options: dict[str, Any] = {}
-        if sys.platform == "win32":
-            options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
-        else:
-            options["start_new_session"] = True
-        variables = dict(environment)
-        variables["PYTHONPATH"] = import_path(variables.get("PYTHONPATH", ""))
+        variables = {**environment, "PYTHONPATH": import_path(environment.get("PYTHONPATH", ""))}
         if variables.get(CACHE):  # which may be relative to this process's folder
             variables[CACHE] = str(Path(variables[CACHE]).expanduser().absolute())
         self._out, self._err = ((logs or folder) / name for name in ("out.txt", "err.txt"))
@@ -102,7 +96,8 @@ class ChildProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
                 stderr=stderr,
-                **options,
+                start_new_session=True,  # no effect on Windows, which alone has the flag
+                creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
             )
 
     def __enter__(self) -> Self:

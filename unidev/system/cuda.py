@@ -62,7 +62,10 @@ def indices_with_context() -> list[int]:
     Raises:
         UnsupportedOperation: there is no driver, or it fails.
     """
-    return _indices(_loaded())
+    driver, count = _loaded(), ctypes.c_int()
+    _call(driver, "cuInit", 0)
+    _call(driver, "cuDeviceGetCount", ctypes.byref(count))
+    return [index for index in range(count.value) if _is_active(driver, index)]
 
 
 def _loaded() -> Any:
@@ -74,20 +77,10 @@ def _loaded() -> Any:
         ) from error
 
 
-def _indices(driver: Any) -> list[int]:
-    _call(driver, "cuInit", 0)
-    count = ctypes.c_int()
-    _call(driver, "cuDeviceGetCount", ctypes.byref(count))
-    return [index for index in range(count.value) if _is_active(driver, index)]
-
-
 def _is_active(driver: Any, index: int) -> bool:
     device, flags, active = ctypes.c_int(), ctypes.c_uint(), ctypes.c_int()
     _call(driver, "cuDeviceGet", ctypes.byref(device), index)
-    _call(
-        driver, "cuDevicePrimaryCtxGetState",
-        device, ctypes.byref(flags), ctypes.byref(active),
-    )  # fmt: skip
+    _call(driver, "cuDevicePrimaryCtxGetState", device, ctypes.byref(flags), ctypes.byref(active))
     return bool(active.value)
 
 

@@ -139,10 +139,8 @@ class Machine:
 
     def driver(self, accelerator: str) -> Driver:
         """The facts about that driver; ``NOT_ASKED`` if it was not queried."""
-        for driver in self.drivers:
-            if driver.accelerator == accelerator:
-                return driver
-        return Driver(accelerator, NOT_ASKED)
+        found = (driver for driver in self.drivers if driver.accelerator == accelerator)
+        return next(found, Driver(accelerator, NOT_ASKED))
 
     def on_bus(self, accelerator: str) -> list[PciDevice]:
         """The GPUs of one vendor on the bus."""

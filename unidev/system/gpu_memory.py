@@ -1,7 +1,4 @@
-"""A GPU's memory by NVIDIA's driver, or the host's where the GPU has none of its own.
-
-And that of well-known cards, by their names.
-"""
+"""A GPU's memory by NVIDIA's driver, or the host's; that of well-known cards, by their names."""
 
 from __future__ import annotations
 

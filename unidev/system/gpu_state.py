@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,19 +63,18 @@ def driver_version(nvml: Any = None) -> str | None:
 
 
 def _states(nvml: Any) -> tuple[GpuState, ...]:
-    count = min(nvml.nvmlDeviceGetCount(), MOST_GPUS)
-    found = (_state(nvml, index) for index in range(count))
-    return tuple(each for each in found if each is not None)
+    found = []
+    for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
+        with contextlib.suppress(nvml.NVMLError):  # of a lost card, which hides no other
+            found.append(_state(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index)))
+    return tuple(found)
 
 
-def _state(nvml: Any, index: int) -> GpuState | None:
-    handle = _or_none(nvml, "nvmlDeviceGetHandleByIndex", index)
-    if handle is None:
-        return None
-
+def _state(nvml: Any, index: int, handle: Any) -> GpuState:
     def ask(function: str, *more: Any, then: Callable[[Any], Any] = lambda value: value) -> Any:
-        found = _or_none(nvml, function, handle, *more)
-        return None if found is None else then(found)
+        with contextlib.suppress(nvml.NVMLError):  # not reported for this card, or to this user
+            return then(getattr(nvml, function)(handle, *more))
+        return None
 
     return GpuState(
         index=index,
@@ -98,14 +98,6 @@ def _state(nvml: Any, index: int) -> GpuState | None:
         pcie_generation=ask("nvmlDeviceGetCurrPcieLinkGeneration"),
         pcie_width=ask("nvmlDeviceGetCurrPcieLinkWidth"),
     )
-
-
-def _or_none(nvml: Any, function: str, *arguments: Any) -> Any:
-    """The driver's answer, or None if it has none for this card or this user."""
-    try:
-        return getattr(nvml, function)(*arguments)
-    except nvml.NVMLError:
-        return None
 
 
 def _watts(milliwatts: int) -> float:

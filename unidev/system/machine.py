@@ -194,10 +194,8 @@ def _container(root: Path, environment: Mapping[str, str]) -> str | None:
 
 
 def _distribution(root: Path) -> str | None:
-    for line in _read(root / "etc/os-release").splitlines():
-        if line.startswith("ID="):
-            return line.removeprefix("ID=").strip('"')
-    return None
+    found = re.search("^ID=(.*)$", _read(root / "etc/os-release"), re.MULTILINE)
+    return found and found[1].strip('"')
 
 
 def cpu_mhz(root: Path = _ROOT) -> int | None:

@@ -75,23 +75,18 @@ def ask_driver(question: Callable[[Any], T], nvml: Any = None) -> T | None:
     nvml = import_nvml() if nvml is None else nvml
     if nvml is None:
         return None
-    with contextlib.suppress(futures.TimeoutError):
-        return _within(WAIT_S, lambda: _answer(question, nvml))
-    return None
 
-
-def _answer(question: Callable[[Any], T], nvml: Any) -> T | None:
-    try:
+    def answer() -> T:
         nvml.nvmlInit()
-    except nvml.NVMLError:
-        return None
-    try:
-        return question(nvml)
-    except nvml.NVMLError:
-        return None
-    finally:
-        with contextlib.suppress(nvml.NVMLError):
-            nvml.nvmlShutdown()
+        try:
+            return question(nvml)
+        finally:
+            with contextlib.suppress(nvml.NVMLError):
+                nvml.nvmlShutdown()
+
+    with contextlib.suppress(futures.TimeoutError, nvml.NVMLError):
+        return _within(WAIT_S, answer)
+    return None
 
 
 def ask_in_time(ask: Callable[[], Driver], wait_s: float) -> Driver:
@@ -132,7 +127,7 @@ def ask_nvml(nvml: Any, describe: DescribeProcess) -> Driver:
         if count > MOST_GPUS:
             return Driver("cuda", FAILS, f"it reports {count} GPUs")
         # Each GPU by itself: one that is lost, or that this process may not use, hides no other.
-        found = [_gpu_or_why_not(nvml, index, describe) for index in range(count)]
+        found = [_gpu(nvml, index, describe) for index in range(count)]
         return Driver(
             "cuda",
             WORKS,
@@ -161,26 +156,20 @@ def cuda_version(nvml: Any) -> tuple[int, int]:
     return number // 1000, number % 1000 // 10
 
 
-def _gpu_or_why_not(nvml: Any, index: int, describe: DescribeProcess) -> Gpu | UnreadableGpu:
+def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu | UnreadableGpu:
     try:
-        return _gpu(nvml, index, describe)
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+        architecture = f"sm_{major}{minor}"
+        whole = _named(nvml, handle, index, architecture)
+        parent = f"GPU {index}, {whole.name}"
+        parts = tuple(
+            _with_memory(nvml, part, _named(nvml, part, index, architecture, parent), describe)
+            for part in instances(nvml, handle)
+        )
+        return _with_memory(nvml, handle, replace(whole, parts=parts), describe)
     except nvml.NVMLError as error:
         return UnreadableGpu(index, _state(nvml, error, _STATES_OF_ONE), str(error))
-
-
-def _gpu(nvml: Any, index: int, describe: DescribeProcess) -> Gpu:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
-    architecture = f"sm_{major}{minor}"
-    whole = _named(nvml, handle, index, architecture)
-    parent = f"GPU {index}, {whole.name}"
-    parts = tuple(
-        _with_memory(
-            nvml, part, replace(_named(nvml, part, index, architecture), parent=parent), describe
-        )
-        for part in instances(nvml, handle)
-    )
-    return _with_memory(nvml, handle, replace(whole, parts=parts), describe)
 
 
 def named_gpus(nvml: Any) -> tuple[list[Gpu], int]:
@@ -190,14 +179,16 @@ def named_gpus(nvml: Any) -> tuple[list[Gpu], int]:
     for index in range(min(count, MOST_GPUS)):
         with contextlib.suppress(nvml.NVMLError):  # of a lost card, which hides no other
             handle = nvml.nvmlDeviceGetHandleByIndex(index)
-            parts = tuple(_named(nvml, part, index, None) for part in instances(nvml, handle))
-            found.append(replace(_named(nvml, handle, index, None), parts=parts))
+            parts = tuple(_named(nvml, part, index) for part in instances(nvml, handle))
+            found.append(replace(_named(nvml, handle, index), parts=parts))
     return found, count - len(found)
 
 
-def _named(nvml: Any, handle: Any, index: int, architecture: str | None) -> Gpu:
+def _named(
+    nvml: Any, handle: Any, index: int, architecture: str | None = None, parent: str | None = None
+) -> Gpu:
     name, uuid = nvml.nvmlDeviceGetName(handle), nvml.nvmlDeviceGetUUID(handle)
-    return Gpu("cuda", index, text(name), text(uuid), architecture)
+    return Gpu("cuda", index, text(name), text(uuid), architecture, parent=parent)
 
 
 def _with_memory(nvml: Any, handle: Any, gpu: Gpu, describe: DescribeProcess) -> Gpu:

@@ -27,9 +27,6 @@ def show(line: str, stream: TextIO | None) -> None:
 
 
 def say_if_possible(text: str) -> None:
-    """``say``, where there is a stderr.
-
-    A program must not fail because it has closed its stderr, or the reader is gone.
-    """
+    """``say``, or nothing if the program has closed its stderr, or its reader is gone."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         say(text)

@@ -39,18 +39,14 @@ def this_process() -> Process:
 
 
 def describe_process(pid: int) -> tuple[str | None, tuple[str, ...]]:
-    """The name of a process, if it is this user's, and its shared libraries by file name.
+    """The name and the shared libraries of a process, if it is this user's and psutil is there."""
+    if is_complete("hardware"):
+        import psutil
 
-    Without psutil, neither is known.
-    """
-    if not is_complete("hardware"):
-        return None, ()
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        process = psutil.Process(pid)
-        if _is_own(process):
-            return _name(process), _libraries(pid)
+        with contextlib.suppress(psutil.Error):
+            process = psutil.Process(pid)
+            if _is_own(process):
+                return _name(process), _libraries(pid)
     return None, ()
 
 
@@ -69,7 +65,10 @@ def own_processes() -> Iterator[psutil.Process]:
     """This user's processes."""
     import psutil
 
-    for pid in _pids():
+    pids: list[int] = []
+    with contextlib.suppress(OSError, IndexError):  # /proc is missing or empty
+        pids = psutil.pids()
+    for pid in pids:
         with contextlib.suppress(psutil.Error):  # it has ended, or is hidden
             process = psutil.Process(pid)
             if _is_own(process):
@@ -92,20 +91,11 @@ def _is_own(process: psutil.Process) -> bool:
 
 
 def _arguments(pid: int) -> list[str]:
-    if not is_complete("hardware"):
-        return []
-    import psutil
+    if is_complete("hardware"):
+        import psutil
 
-    with contextlib.suppress(psutil.Error, OSError):
-        return psutil.Process(pid).cmdline()
-    return []
-
-
-def _pids() -> list[int]:
-    import psutil
-
-    with contextlib.suppress(OSError, IndexError):  # /proc is missing or empty
-        return psutil.pids()
+        with contextlib.suppress(psutil.Error, OSError):
+            return psutil.Process(pid).cmdline()
     return []
 
 
@@ -121,12 +111,11 @@ def _libraries(pid: int) -> tuple[str, ...]:
 
 def environment_at_start() -> dict[str, str]:
     """The environment that this process began with; the current one where that is not known."""
-    if not is_complete("hardware"):
-        return dict(os.environ)
-    import psutil
+    if is_complete("hardware"):
+        import psutil
 
-    with contextlib.suppress(psutil.Error, OSError):
-        return psutil.Process().environ()
+        with contextlib.suppress(psutil.Error, OSError):
+            return psutil.Process().environ()
     return dict(os.environ)
 
 

@@ -68,19 +68,16 @@ class _Reporter(threading.Thread):
     def run(self) -> None:
         if self._ended.wait(BEAT_S):
             return
+        self.has_reported = True
         terminal = _terminal(self._stderr())
         if terminal is None:
-            self._report_in_lines()
+            self.write_line(self._elapsed())
+            while not self._ended.wait(LINE_S):
+                self.write_line(self._elapsed())
         else:
-            self.has_reported = True
             # Work must not fail because the program has closed its stderr, or its reader is gone.
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 self._report_in_place(terminal)
-
-    def _report_in_lines(self) -> None:
-        self.write_line(self._elapsed())
-        while not self._ended.wait(LINE_S):
-            self.write_line(self._elapsed())
 
     def _report_in_place(self, terminal: Progress) -> None:
         task = terminal.add_task(self._line(), elapsed=self._elapsed())
@@ -102,7 +99,6 @@ class _Reporter(threading.Thread):
         self.step = step
 
     def write_line(self, state: str) -> None:
-        self.has_reported = True
         stream = self._stderr()
         if stream is not None:
             with contextlib.suppress(OSError, ValueError, AttributeError):  # as above

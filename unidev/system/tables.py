@@ -106,6 +106,4 @@ def _row(table: Table, kind: str, cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    from html import escape
-
     return escape(plain(text))

@@ -228,14 +228,12 @@ def _selector(variable: str, value: str) -> Hiding | None:
 
     https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md
     """
-    taken = [part.strip() for part in value.split(";") if part.strip()]
-    chosen = [part for part in taken if not part.startswith("!")]
-    refused = [part for part in taken if part.startswith("!")]
-    if any(part in ("!*:*", "!*:gpu", "!level_zero:*", "!level_zero:gpu") for part in refused):
+    parts = [part.strip() for part in value.split(";") if part.strip()]
+    chosen = [part for part in parts if not part.startswith("!")]
+    is_refused = not {"!*:*", "!*:gpu", "!level_zero:*", "!level_zero:gpu"}.isdisjoint(parts)
+    if is_refused or (chosen and not any(map(_takes_gpu, chosen))):
         return Hiding(variable, value, EMPTY)
-    if not chosen or any(_takes_gpu(part) for part in chosen):
-        return None
-    return Hiding(variable, value, EMPTY)
+    return None
 
 
 def _takes_gpu(part: str) -> bool:
