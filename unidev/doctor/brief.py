@@ -34,7 +34,7 @@ def why_no_gpu(backend: Backend) -> str:
     try:
         finding = _first(backend)
     except Exception:  # noqa: BLE001  used in an error message, which must be raised in any case
-        return "Run `unidev doctor` to find out why."
+        finding = None
     return "Run `unidev doctor` to find out why." if finding is None else in_short(finding)
 
 

@@ -61,6 +61,5 @@ def is_healthy(case: Case, findings: Sequence[Finding]) -> bool:
 
 def _sees_all(case: Case, framework: Framework) -> bool:
     # At least one: a framework that is expected to see none has no GPU to use.
-    return framework.state == WORKS and (framework.gpus_seen or 0) >= max(
-        case.expected(framework), 1
-    )
+    least = max(case.expected(framework), 1)
+    return framework.state == WORKS and (framework.gpus_seen or 0) >= least

@@ -7,13 +7,13 @@ import platform
 from typing import TYPE_CHECKING, Any
 
 from unidev.doctor.diagnosis import is_healthy
+from unidev.system.facts import GpuProcess
 from unidev.system.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.doctor.facts import Case, Finding, Framework
-    from unidev.system.facts import Driver, Gpu, GpuProcess
 
 SCHEMA = 2
 """Raised when a field is removed or changes its meaning, not when one is added."""
@@ -46,7 +46,6 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _framework(case: Case, framework: Framework) -> dict[str, Any]:
-    build = framework.build
     return {
         "backend": framework.backend,
         "framework": framework.framework,
@@ -55,12 +54,7 @@ def _framework(case: Case, framework: Framework) -> dict[str, Any]:
         "problem": framework.problem,
         "gpus_seen": framework.gpus_seen,
         "gpus_expected": case.expected(framework),
-        "build": build
-        and {
-            **_listed(dataclasses.asdict(build)),
-            "conflicts": [each._asdict() for each in build.conflicts],
-            "wheels": [each._asdict() for each in build.wheels],
-        },
+        "build": _plain(case, framework.build),
     }
 
 
@@ -77,33 +71,22 @@ def _machine(case: Case) -> dict[str, Any]:
         "device_files": [
             {"path": each.path, "accessible": each.is_accessible} for each in machine.device_files
         ],
-        "drivers": [_driver(case, each) for each in machine.drivers],
+        "drivers": _plain(case, machine.drivers),
         "environment": dict(machine.environment),
     }
 
 
-def _driver(case: Case, driver: Driver) -> dict[str, Any]:
-    gpus = [_gpu(case, each) for each in driver.gpus]
-    return {**_listed(dataclasses.asdict(driver)), "gpus": gpus}
-
-
-def _gpu(case: Case, gpu: Gpu) -> dict[str, Any]:
-    return {
-        **dataclasses.asdict(gpu),
-        "processes": [_process(case, each) for each in gpu.processes],
-        "parts": [_gpu(case, each) for each in gpu.parts],
-    }
-
-
-def _process(case: Case, process: GpuProcess) -> dict[str, Any]:
-    """Its frameworks, in place of its libraries: there are hundreds of those."""
-    found = dataclasses.asdict(process)
-    del found["libraries"]
-    return {**found, "frameworks": [each.title for each in case.frameworks_in(process)]}
-
-
-def _listed(value: Any) -> Any:
-    """Convert tuples to lists, as JSON does."""
-    if isinstance(value, dict):
-        return {name: _listed(each) for name, each in value.items()}
-    return [_listed(each) for each in value] if isinstance(value, (list, tuple)) else value
+def _plain(case: Case, value: Any) -> Any:
+    """``value`` as JSON has it: dataclasses and named tuples as objects, other tuples as lists."""
+    if hasattr(value, "_asdict"):
+        return value._asdict()
+    if isinstance(value, tuple):
+        return [_plain(case, each) for each in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    names = [each.name for each in dataclasses.fields(value)]
+    found = {name: _plain(case, getattr(value, name)) for name in names}
+    if isinstance(value, GpuProcess):  # its frameworks: of libraries, there are hundreds
+        del found["libraries"]
+        found["frameworks"] = [each.title for each in case.frameworks_in(value)]
+    return found

@@ -35,24 +35,23 @@ def driver(case: Case) -> Iterator[Finding]:
     machine = case.machine
     if case.is_seen_by_frameworks_alone:
         return  # such as in a container with CUDA's library but without NVML
-    for accelerator in _concerned(machine):
-        if machine.is_wsl:
-            found = _wsl(machine)
-        else:
-            found = (
-                _reserved(machine, accelerator)
-                or _nouveau(machine, accelerator)
-                or _no_files(machine, accelerator)
-                or _no_permission(machine, accelerator)
-                or _no_kernel_driver(machine, accelerator)
-                or _nvidia_library(machine, accelerator)
-            )
-        if found is not None:
-            yield found
+    found = [_first(machine, each) for each in _concerned(machine)]
     if not has_gpu(machine, "cuda") and machine.driver("cuda").state in (FAILS, NO_ANSWER):
-        found = _nvidia_library(machine, "cuda")  # it is there, though there is no GPU for it
-        if found is not None:
-            yield found
+        found.append(_nvidia_library(machine, "cuda"))  # it is there, though there is no GPU for it
+    yield from filter(None, found)
+
+
+def _first(machine: Machine, accelerator: str) -> Finding | None:
+    if machine.is_wsl:
+        return _wsl(machine)
+    return (
+        _reserved(machine, accelerator)
+        or _nouveau(machine, accelerator)
+        or _no_files(machine, accelerator)
+        or _no_permission(machine, accelerator)
+        or _no_kernel_driver(machine, accelerator)
+        or _nvidia_library(machine, accelerator)
+    )
 
 
 def _concerned(machine: Machine) -> list[str]:
@@ -113,16 +112,14 @@ def _nouveau(machine: Machine, accelerator: str) -> Finding | None:
         "nouveau",
         "The GPU uses the nouveau driver, which does not support CUDA.",
         tuple(f"{each.address}: kernel driver nouveau" for each in taken),
-        install_driver(machine, "cuda"),
+        (install_driver(machine, "cuda"),),
         _NOUVEAU_PAGE,
     )
 
 
 def _no_files(machine: Machine, accelerator: str) -> Finding | None:
-    is_driven = _is_driven(machine, accelerator) or bool(machine.driver(accelerator).gpus)
-    is_loaded = is_driven or (accelerator == "cuda" and machine.nvidia_kernel is not None)
     absent = [prefix for prefix in _FILES[accelerator] if not machine.files(prefix)]
-    if not is_loaded or not absent:
+    if not absent or not (_is_loaded(machine, accelerator) or machine.driver(accelerator).gpus):
         return None
     evidence = (
         f"the kernel has loaded {MAKERS[accelerator]}'s driver"
@@ -157,14 +154,12 @@ def _no_permission(machine: Machine, accelerator: str) -> Finding | None:
     ]
     if not shut or (accelerator == "cuda" and machine.driver("cuda").gpus):
         return None
-    groups = "render,video"
-    remedy = Remedy(
-        "Give this user access, then log in again.", f'sudo usermod -aG {groups} "$USER"'
-    )
-    if accelerator == "cuda":
-        remedy = Remedy("Give all users access.", "sudo chmod 0666 /dev/nvidia*")
+    command = 'sudo usermod -aG render,video "$USER"'
+    remedy = Remedy("Give this user access, then log in again.", command)
     if machine.container:
         remedy = start_container(accelerator)[0]
+    elif accelerator == "cuda":
+        remedy = Remedy("Give all users access.", "sudo chmod 0666 /dev/nvidia*")
     return Finding(
         "no-permission",
         "This user has no permission to use the GPU's device files.",
@@ -175,24 +170,15 @@ def _no_permission(machine: Machine, accelerator: str) -> Finding | None:
 
 
 def _no_kernel_driver(machine: Machine, accelerator: str) -> Finding | None:
-    found = machine.driver(accelerator)
-    is_loaded = _is_driven(machine, accelerator) or (
-        accelerator == "cuda" and machine.nvidia_kernel is not None
-    )
-    if found.gpus or is_loaded:
+    found, maker = machine.driver(accelerator), MAKERS[accelerator]
+    if found.gpus or _is_loaded(machine, accelerator):
         return None
-    names = [each.address for each in machine.on_bus(accelerator)]
+    addresses = [each.address for each in machine.on_bus(accelerator)]
     return Finding(
         "no-driver",
-        f"{MAKERS[accelerator]}'s driver is not installed or not loaded.",
-        (
-            *(
-                f"{name}: {MAKERS[accelerator]} GPU without {MAKERS[accelerator]}'s driver"
-                for name in names
-            ),
-            *_answer(found),
-        ),
-        install_driver(machine, accelerator),
+        f"{maker}'s driver is not installed or not loaded.",
+        (*(f"{each}: {maker} GPU without {maker}'s driver" for each in addresses), *_answer(found)),
+        (install_driver(machine, accelerator),),
         DRIVER_PAGES[accelerator],
     )
 
@@ -228,12 +214,9 @@ def _nvidia_library(machine: Machine, accelerator: str) -> Finding | None:
         "driver-fails",
         "NVIDIA's driver does not answer.",
         (*_answer(found), *loaded),
-        (
-            Remedy("See what its own tool reports.", "nvidia-smi"),
-            *install_driver(machine, "cuda"),
-        ),
+        (Remedy("See what its own tool reports.", "nvidia-smi"), install_driver(machine, "cuda")),
         DRIVER_PAGES["cuda"],
-    )  # fmt: skip
+    )
 
 
 def single_gpus(case: Case) -> Iterator[Finding]:
@@ -284,7 +267,10 @@ def _answer(driver: Driver) -> tuple[str, ...]:
     return ("NVML finds no GPU",) if driver.accelerator == "cuda" and driver.state != FAILS else ()
 
 
-def _is_driven(machine: Machine, accelerator: str) -> bool:
+def _is_loaded(machine: Machine, accelerator: str) -> bool:
+    """Whether the kernel has loaded the vendor's own driver."""
+    if accelerator == "cuda" and machine.nvidia_kernel is not None:
+        return True
     return any(each.driver in _KERNEL_DRIVERS[accelerator] for each in machine.on_bus(accelerator))
 
 

@@ -47,7 +47,6 @@ def chosen_backend(case: Case) -> Iterator[Finding]:
         title,
         (f"UNIDEV_BACKEND={name}",),
         (Remedy("Unset it.", set_variable(case.machine, BACKEND, None)), *others),
-        is_blocking=True,
     )
 
 

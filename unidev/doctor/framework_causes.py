@@ -49,17 +49,12 @@ def _none(case: Case) -> Finding:
             (Remedy("Choose a backend whose framework supports GPUs; list them.", "unidev info"),),
             is_blocking=is_blocking,
         )
+    text = f"Install one with its plugin, from unidev's repository ({', '.join(OUR_PLUGINS)})."
     return Finding(
         "no-framework",
         "No framework with GPU support is installed with its plugin.",
         ("only NumPy is installed",),
-        (
-            Remedy(
-                "Install one with its plugin, from unidev's repository "
-                f"({', '.join(OUR_PLUGINS)}).",
-                install_command(),
-            ),
-        ),
+        (Remedy(text, install_command()),),
         is_blocking=is_blocking,
     )
 
@@ -94,16 +89,14 @@ def _cpu_only(case: Case, framework: Framework, build: Build, there: Sequence[st
         evidence.append(f"there is no known build of {framework.framework} for {makers}")
     on_bus = [each.accelerator for each in case.machine.gpus_on_bus]
     wanted = there or on_bus or [each.accelerator for each in build.wheels[:1]]
-    remedies = install_wheel(build, wanted, case.machine.driver("cuda").cuda_version)
+    remedy = install_wheel(build, wanted, case.machine.driver("cuda").cuda_version)
     if lacks_hardware(case.machine):
-        remedies = tuple(
-            replace(each, text=f"On a machine with a GPU: {each.text}") for each in remedies
-        )
+        remedy = replace(remedy, text=f"On a machine with a GPU: {remedy.text}")
     return Finding(
         "cpu-only-wheel",
         f"{_version(framework)} is a CPU-only build.",
         tuple(evidence),
-        remedies,
+        (remedy,),
         build.page,
         is_blocking=bool(there),
         backend=framework.backend,
@@ -118,7 +111,7 @@ def _for_another(case: Case, framework: Framework, build: Build, there: Sequence
             f"built for {build.accelerator} {build.version or ''}".rstrip(),
             *(f"this machine has: {gpu.name} ({gpu.accelerator})" for gpu in case.machine.gpus),
         ),
-        install_wheel(build, there, case.machine.driver("cuda").cuda_version),
+        (install_wheel(build, there, case.machine.driver("cuda").cuda_version),),
         build.page,
         backend=framework.backend,
     )
@@ -145,31 +138,29 @@ def _driver_too_old(case: Case, framework: Framework, build: Build) -> Iterator[
             f"driver {driver.version} supports CUDA up to {driver.cuda_version}",
             f"{framework.framework} uses CUDA {build.version}, which needs driver {needed}",
         ),
-        (*install_driver(case.machine, "cuda"), *_older_wheel(build, driver.cuda_version)),
+        (install_driver(case.machine, "cuda"), _older_wheel(build, driver.cuda_version)),
         _MINOR_VERSIONS,
         backend=framework.backend,
     )
 
 
-def _older_wheel(build: Build, newest: str) -> tuple[Remedy, ...]:
-    found = install_wheel(build, ["cuda"], newest)[0]
+def _older_wheel(build: Build, newest: str) -> Remedy:
+    found = install_wheel(build, ["cuda"], newest)
     if found.command is None:
         where = f": {build.page}" if build.page else ""
-        return (Remedy(f"Or install a build for CUDA {major(newest)}{where}"),)
-    return (Remedy(f"Or keep the driver. {found.text}", found.command),)
+        return Remedy(f"Or install a build for CUDA {major(newest)}{where}")
+    return Remedy(f"Or keep the driver. {found.text}", found.command)
 
 
 def _conflicts(framework: Framework, build: Build) -> Iterator[Finding]:
     if not build.conflicts:
         return
+    commands = dict.fromkeys(each.command for each in build.conflicts)
     yield Finding(
         "parts-conflict",
         f"{_version(framework)} has parts that do not work together.",
         tuple(each.found for each in build.conflicts),
-        tuple(
-            Remedy("Install parts that do.", command)
-            for command in dict.fromkeys(each.command for each in build.conflicts)
-        ),
+        tuple(Remedy("Install parts that do.", command) for command in commands),
         build.page,
         is_blocking=not framework.gpus_seen,
         backend=framework.backend,
@@ -179,22 +170,21 @@ def _conflicts(framework: Framework, build: Build) -> Iterator[Finding]:
 def _missing(framework: Framework, build: Build) -> Iterator[Finding]:
     if not build.missing:
         return
-    is_cudnn = any("cudnn" in each for each in build.missing)
-    needs = f"{framework.framework} was built with cuDNN {build.cudnn}" if build.cudnn else ""
-    name = "cuDNN" if is_cudnn else "its accelerator's libraries"
+    name = "its accelerator's libraries"
+    evidence = [f"{each} was not found" for each in build.missing]
+    if any("cudnn" in each for each in build.missing):
+        name = "cuDNN"
+        if build.cudnn:
+            evidence.append(f"{framework.framework} was built with cuDNN {build.cudnn}")
+    remedy = Remedy("Install the libraries where the loader finds them.")
     best = [each for each in build.wheels if each.accelerator == build.accelerator]
+    if best:
+        remedy = Remedy("Reinstall it with its libraries.", best[0].command)
     yield Finding(
         "library-missing",
         f"{_version(framework)} does not find {name}.",
-        (
-            *(f"{each} was not found" for each in build.missing),
-            *([needs] if is_cudnn and needs else []),
-        ),
-        (
-            Remedy("Reinstall it with its libraries.", best[0].command)
-            if best
-            else Remedy("Install the libraries where the loader finds them."),
-        ),
+        tuple(evidence),
+        (remedy,),
         build.page,
         backend=framework.backend,
     )

@@ -8,6 +8,7 @@ from unidev.backends.simulation import gpus_in
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 from unidev.errors import SimulationError
+from unidev.system.facts import VENDORS
 from unidev.system.settings import DETAILS, SIMULATE
 
 if TYPE_CHECKING:
@@ -26,33 +27,24 @@ def no_gpu(case: Case) -> Iterator[Finding]:
     if machine.environment.get(SIMULATE, "").strip() in ("", "0"):
         text = "To write and test GPU code here, simulate GPUs."
         simulate.append(Remedy(text, set_variable(machine, SIMULATE, "2")))
+    link = None
     if machine.pci_count is None:
-        yield Finding(
-            "no-gpu",
-            "No GPU or GPU driver was found.",
-            (f"no driver answers, and {machine.system} does not expose a PCI bus",),
-            (Remedy("If this machine has a GPU, install its vendor's driver."), *simulate),
-            DRIVER_PAGES["cuda"],
-        )
-        return
-    yield Finding(
-        "no-gpu",
-        "This machine has no GPU.",
-        (
+        title, link = "No GPU or GPU driver was found.", DRIVER_PAGES["cuda"]
+        evidence = [f"no driver answers, and {machine.system} does not expose a PCI bus"]
+        text = "If this machine has a GPU, install its vendor's driver."
+    else:
+        title = "This machine has no GPU."
+        evidence = [
             f"PCI devices on the bus: {machine.pci_count}; NVIDIA, AMD or Intel GPUs: none",
             "there is no GPU device file: /dev/nvidia*, /dev/kfd",
-        ),
-        (
-            Remedy("Run on a machine with a GPU; virtual machines must have one assigned to them."),
-            *simulate,
-        ),
-    )
+        ]
+        text = "Run on a machine with a GPU; virtual machines must have one assigned to them."
+    yield Finding("no-gpu", title, tuple(evidence), (Remedy(text), *simulate), link)
 
 
 def lacks_hardware(machine: Machine) -> bool:
     """Whether there is no sign of a GPU."""
-    makers = ("cuda", "rocm", "xpu")
-    return not machine.gpus and not any(has_gpu(machine, accelerator) for accelerator in makers)
+    return not machine.gpus and not any(has_gpu(machine, each) for each in VENDORS.values())
 
 
 def has_gpu(machine: Machine, accelerator: str) -> bool:
@@ -74,24 +66,22 @@ def simulated(case: Case) -> Iterator[Finding]:
         for variable in (SIMULATE, *DETAILS)
         if (text := case.machine.environment.get(variable, "").strip())
     }
-    remedies = (
-        Remedy("To use the machine's own devices, unset it." if len(given) < 2 else
-               "To use the machine's own devices, unset them.",
-               "; ".join(set_variable(case.machine, each, None) for each in given)),
-    )  # fmt: skip
+    them = "it" if len(given) < 2 else "them"
+    unset = "; ".join(set_variable(case.machine, each, None) for each in given)
+    remedies = (Remedy(f"To use the machine's own devices, unset {them}.", unset),)
     try:
         gpus = gpus_in(given)
     except SimulationError as error:
         title = f"{SIMULATE} is not a number of GPUs: no backend can be used."
         if given.keys() & set(DETAILS):
             title = "The simulated GPUs cannot be as requested: no backend can be used."
-        yield Finding("simulated", title, (str(error),), remedies, is_blocking=True)
+        yield Finding("simulated", title, (str(error),), remedies)
         return
     if gpus is None:
         return
     if case.lacks_simulator is not None:
         title = f"{SIMULATE} is set, and the simulator is missing: the backend cannot be used."
-        yield Finding("simulated", title, (case.lacks_simulator,), remedies, is_blocking=True)
+        yield Finding("simulated", title, (case.lacks_simulator,), remedies)
         return
     real = case.machine.gpus
     which = "gpu:0 is" if gpus.count == 1 else f"gpu:0 to gpu:{gpus.count - 1} are"

@@ -8,7 +8,7 @@ from unidev.doctor.facts import Remedy
 from unidev.system.facts import MAKERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from unidev.contract.installation import Build, Wheel
     from unidev.system.facts import Machine
@@ -37,49 +37,39 @@ _CONTAINER_OPTIONS = {
 }
 
 
-def install_driver(machine: Machine, accelerator: str) -> tuple[Remedy, ...]:
+def install_driver(machine: Machine, accelerator: str) -> Remedy:
     """Install, or reinstall, the driver for that vendor's GPUs."""
-    text = f"Install {MAKERS[accelerator]}'s driver and restart."
-    if accelerator == "cuda" and not machine.container:
-        return (Remedy(text, _DRIVER_COMMANDS.get(machine.distribution or "")),)
-    return (
-        Remedy(f"{text[:-1]} (on the host, not in the container)." if machine.container else text),
-    )
+    text = f"Install {MAKERS[accelerator]}'s driver and restart"
+    if machine.container:
+        return Remedy(f"{text} (on the host, not in the container).")
+    commands = _DRIVER_COMMANDS if accelerator == "cuda" else {}
+    return Remedy(f"{text}.", commands.get(machine.distribution or ""))
 
 
 def start_container(accelerator: str) -> tuple[Remedy, ...]:
     """Start the container with access to the GPUs."""
-    found = [
-        Remedy(
-            "Start the container with the GPUs.",
-            f"docker run {_CONTAINER_OPTIONS[accelerator]} IMAGE",
-        )
-    ]
-    if accelerator == "cuda":
-        found.append(
-            Remedy("The host needs the NVIDIA Container Toolkit; on Kubernetes, the pod needs the "
-                   "limit `nvidia.com/gpu: 1`.")
-        )  # fmt: skip
-    return tuple(found)
+    command = f"docker run {_CONTAINER_OPTIONS[accelerator]} IMAGE"
+    start = Remedy("Start the container with the GPUs.", command)
+    if accelerator != "cuda":
+        return (start,)
+    text = (
+        "The host needs the NVIDIA Container Toolkit; on Kubernetes, the pod needs the limit "
+        "`nvidia.com/gpu: 1`."
+    )
+    return start, Remedy(text)
 
 
-def install_wheel(
-    build: Build, accelerators: Iterable[str], newest: str | None
-) -> tuple[Remedy, ...]:
-    """Install the framework's build for one of the accelerators.
+def install_wheel(build: Build, accelerators: Sequence[str], newest: str | None) -> Remedy:
+    """Install the framework's build for one of the machine's accelerators.
 
-    Args:
-        build: the framework's installed build.
-        accelerators: those that the machine has.
-        newest: the newest CUDA version that the driver supports; None: unknown.
+    ``build`` is the installed one, ``newest`` the newest CUDA version that the driver supports;
+    None: unknown.
     """
-    there = list(accelerators)
-    fitting = [each for each in build.wheels if each.accelerator in there and _runs(each, newest)]
-    if not fitting:
-        return (Remedy("Install a build for this machine from the framework's own page."),)
-    first = fitting[0]
-    words = f"{first.accelerator.upper()} {first.version}".replace("ROCM", "ROCm").strip()
-    return (Remedy(f"Install its build for {words}.", first.command),)
+    for each in build.wheels:
+        if each.accelerator in accelerators and _runs(each, newest):
+            words = f"{each.accelerator.upper()} {each.version}".replace("ROCM", "ROCm").strip()
+            return Remedy(f"Install its build for {words}.", each.command)
+    return Remedy("Install a build for this machine from the framework's own page.")
 
 
 def _runs(wheel: Wheel, newest: str | None) -> bool:

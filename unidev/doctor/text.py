@@ -106,19 +106,14 @@ def built_for(framework: Framework) -> str:
 
 def _print_driver(driver: Driver, console: Console) -> None:
     maker = MAKERS[driver.accelerator]
+    version = f" {driver.version}" if driver.version else ""
     runs = f", CUDA up to {driver.cuda_version}" if driver.cuda_version else ""
     for gpu in driver.gpus:
-        free = _after_comma(free_text(gpu))
-        architecture = f", {gpu.architecture}" if gpu.architecture else ""
-        version = f" {driver.version}" if driver.version else ""
-        console.print(
-            Text(
-                f"{maker}'s driver{version}{runs}: GPU {gpu.index}, {gpu.name}{architecture}{free}"
-            )
-        )
+        which = f"{maker}'s driver{version}{runs}: GPU {gpu.index}, {gpu.name}"
+        console.print(_enumerated(which, gpu.architecture, free_text(gpu)))
         for part in gpu.parts:
-            console.print(Text(f"   {part.name} of {part.parent}{_after_comma(free_text(part))}"))
+            console.print(_enumerated(f"   {part.name} of {part.parent}", free_text(part)))
 
 
-def _after_comma(text: str | None) -> str:
-    return f", {text}" if text else ""
+def _enumerated(*words: str | None) -> Text:
+    return Text(", ".join(filter(None, words)))
