@@ -56,15 +56,11 @@ class Engines:
         For few bytes on the CPU that is the memory which the workers share: there a step of a small
         model takes 0.6 of its time by gloo, whose threads each worker waits for.
         """
-        engines = self.of(backend)
-        is_quick = device.kind == "cpu" and nbytes_of(backend, kinds) <= self._quick_bytes
+        engines, memory = self.of(backend), None if self.relay is None else self.relay.memory
+        if device.kind != "cpu" or memory is None:
+            return engines
+        is_quick = nbytes_of(backend, kinds) <= min(memory.slot_bytes, QUICK_BYTES)
         return engines[::-1] if is_quick else engines
-
-    @property
-    def _quick_bytes(self) -> int:
-        """Up to how many bytes travel by memory sooner than by an engine: those of one slot."""
-        memory = None if self.relay is None else self.relay.memory
-        return 0 if memory is None else min(memory.slot_bytes, QUICK_BYTES)
 
     def _chosen(self, backend: Backend) -> list[GroupEngine]:
         own = self._own

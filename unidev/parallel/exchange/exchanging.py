@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.errors import UnidevError
-from unidev.parallel.devices.packing import unrecorded
+from unidev.parallel.devices.packing import buckets_of, unrecorded
 from unidev.parallel.exchange.agreeing import (
     Agreement,
     OpenCollective,
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 NEW_MEMORY, IN_PLACE, ANYWHERE = "new memory", "in place", "anywhere"
 """Where the results of ``all_reduce`` may be."""
-_NUMBERS = {name: number for number, name in enumerate(OPERATIONS)}
 
 
 class Exchange:
@@ -90,11 +89,8 @@ class Exchange:
         """The tensors of each worker, by rank, in new memory."""
         with self._agreed("all_gather", "all_gather", tree, "gather") as (plan, _):
 
-            def exchanged(stage: Stage, flat: Tensor) -> Sequence[Tensor]:
-                gathered: Sequence[Tensor] = self.engines.run(
-                    tree.backend, stage.way.engine.all_gather, flat
-                )
-                return gathered
+            def exchanged(stage: Stage, flat: Tensor) -> list[Tensor]:
+                return [*self.engines.run(tree.backend, stage.way.engine.all_gather, flat)]
 
             return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
 
@@ -104,13 +100,13 @@ class Exchange:
 
     def agree(self, operation: str, call: str) -> None:
         """Return when all workers have called it; ``call``, the operation in words, is compared."""
-        with self._agreed_without_tree(_NUMBERS[operation], call):
+        with self._agreed_without_tree(operation, call):
             return
 
     def by_the_first(self, operation: str, call: str, work: Callable[[], T]) -> T:
         """Return or raise on every worker as ``work()`` does at rank 0; ``call`` is compared."""
         own = self._own
-        with self._agreed_without_tree(_NUMBERS[operation], call):
+        with self._agreed_without_tree(operation, call):
             if own.channel is None:
                 return work()
             done = b"" if own.rank else pickle.dumps(_tried(work))
@@ -125,7 +121,7 @@ class Exchange:
 
     def join(self, backend: Backend) -> None:
         """Join the engine for the tensors of ``backend``; a collective."""
-        with self._agreed_without_tree(JOINING, OPERATIONS[JOINING]):
+        with self._agreed_without_tree(OPERATIONS[JOINING], OPERATIONS[JOINING]):
             self.engines.of(backend)
 
     # -- agreeing ------------------------------------------------------------------------------
@@ -148,27 +144,27 @@ class Exchange:
         plan = None if key is None else self._plans.get((call, key))
         code = code_of(call, tree_lines(tree)) if plan is None else plan.code
         compared = code if listed is None else with_weights(code, listed)
-        proposal = Proposal(
-            mark.enter(_NUMBERS[operation]), call, compared, weight,
-            lambda: tree_lines(tree, listed),
-        )  # fmt: skip
+        number = mark.enter(OPERATIONS.index(operation))
+        proposal = Proposal(number, call, compared, weight, lambda: tree_lines(tree, listed))
         at_once = plan is None or not plan.stages
         with (
             unrecorded(tree.backend),
             self._agreement.reached(proposal, at_once=at_once) as weights,
         ):
             if plan is None:
-                engines = self.engines.for_kinds(tree.backend, tree.kinds, tree.device)
-                plan = Plan(code, stages_of(tree.backend, tree.kinds, act, engines))
+                backend, kinds = tree.backend, tree.kinds
+                engines = self.engines.for_kinds(backend, kinds, tree.device)
+                buckets = buckets_of(backend, kinds)
+                plan = Plan(code, stages_of(backend, kinds, buckets, act, engines))
                 if key is not None:
                     self._plans[call, key] = plan
             yield plan, weights
         mark.leave()
 
     @contextmanager
-    def _agreed_without_tree(self, operation: int, call: str) -> Iterator[None]:
+    def _agreed_without_tree(self, operation: str, call: str) -> Iterator[None]:
         self.open.check_none()
-        number = self._own.mark.enter(operation)
+        number = self._own.mark.enter(OPERATIONS.index(operation))
         proposal = Proposal(number, call, code_of(call, []), None, list)
         with self._agreement.reached(proposal, at_once=True):
             yield
@@ -194,7 +190,7 @@ class Exchange:
         values: list[Tensor] = [None] * len(tree.tensors)
         finishing = []
         for stage in plan.stages:
-            flat = outgoing(tree, stage, tree.tensors, may_write=may_write, factor=factor)
+            flat = outgoing(tree, stage, may_write=may_write, factor=factor)
             finishing.append(self.engines.start_all_reduce(backend, stage.way.engine, flat, op))
         for stage, finish in zip(plan.stages, finishing, strict=True):
             flat = arrived(backend, tree.device, stage, finish())
@@ -205,7 +201,7 @@ class Exchange:
         self,
         tree: Tree,
         plan: Plan,
-        exchanged: Callable[[Stage, Tensor], Sequence[Tensor]],
+        exchanged: Callable[[Stage, Tensor], list[Tensor]],
         *,
         count: int = 1,
         keeps_input: bool,
@@ -213,7 +209,7 @@ class Exchange:
         """For each of ``count`` results, the tensors that ``exchanged`` gives for all stages."""
         found: list[list[Tensor]] = [[None] * len(tree.tensors) for _ in range(count)]
         for stage in plan.stages:
-            flat = outgoing(tree, stage, tree.tensors, may_write=keeps_input)
+            flat = outgoing(tree, stage, may_write=keeps_input)
             for values, result in zip(found, exchanged(stage, flat), strict=True):
                 back = arrived(tree.backend, tree.device, stage, result)
                 if any(back is x for x in tree.tensors):  # the root's own

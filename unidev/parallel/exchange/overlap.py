@@ -23,7 +23,7 @@ from unidev.parallel.devices.packing import (
 )
 from unidev.parallel.exchange.agreeing import Proposal, code_of
 from unidev.parallel.exchange.host_engine import HostEngine
-from unidev.parallel.exchange.plans import sums_of
+from unidev.parallel.exchange.plans import stages_of
 from unidev.parallel.exchange.transport import arrived, departing
 from unidev.parallel.exchange.trees import described_kinds
 
@@ -127,7 +127,8 @@ class Overlap:
         is_early = self.is_shown and not by_memory
         found = _buckets(backend, in_order) if is_early else buckets_of(backend, in_order)
         buckets = [each._replace(positions=[order[at] for at in each.positions]) for each in found]
-        stages = sums_of(backend, kinds, buckets, engines, self._reduce_dtype)
+        narrow = self._reduce_dtype
+        stages = stages_of(backend, kinds, buckets, "sum", engines, reduce_dtype=narrow)
         stage_of = [-1] * len(kinds)
         for number, stage in enumerate(stages):
             for position in stage.bucket.positions:

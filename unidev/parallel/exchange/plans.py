@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev.parallel.devices.packing import Bucket, Kind, buckets_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
+    from unidev.parallel.devices.packing import Bucket, Kind
 
 
 class Way(NamedTuple):
@@ -39,55 +39,27 @@ class Plan(NamedTuple):
     stages: list[Stage]
 
 
-def stages_of(
-    backend: Backend, kinds: Sequence[Kind], act: str, engines: Sequence[GroupEngine]
-) -> list[Stage]:
-    """The exchanges for tensors of these kinds; the first of ``engines`` that can takes each.
-
-    ``act`` is one of the keys of ``GroupEngine.carries``.
-
-    Raises:
-        UnsupportedDtypeError: none can.
-    """
-    ways = {dtype: _way(backend, dtype, act, engines) for dtype in _dtypes(kinds)}
-    return _stages(kinds, buckets_of(backend, kinds), ways)
-
-
-def sums_of(
+def stages_of(  # noqa: PLR0913  what, by whom and how
     backend: Backend,
     kinds: Sequence[Kind],
     buckets: Iterable[Bucket],
+    act: str,
     engines: Sequence[GroupEngine],
-    reduce_dtype: str | None,
+    *,
+    reduce_dtype: str | None = None,
 ) -> list[Stage]:
-    """Sums of these buckets; of floating-point tensors in ``reduce_dtype``, if it is given.
+    """The exchanges of these buckets; the first of ``engines`` that can takes each.
 
-    ``check_narrow`` has been called.
+    ``act`` is one of the keys of ``GroupEngine.carries``. A sum of floating-point tensors is made
+    in ``reduce_dtype``, if that is given; ``check_narrow`` has been called.
 
     Raises:
         UnsupportedDtypeError: no engine can.
     """
-    ways = {
-        dtype: _way(backend, dtype, "sum", engines)
-        if reduce_dtype is None
-        else _narrow_way(backend, dtype, engines, reduce_dtype)
-        for dtype in _dtypes(kinds)
-    }
-    return _stages(kinds, buckets, ways)
-
-
-def _dtypes(kinds: Sequence[Kind]) -> list[Any]:
-    return list(dict.fromkeys(kind.dtype for kind in kinds))
-
-
-def _stages(
-    kinds: Sequence[Kind], buckets: Iterable[Bucket], ways: Mapping[Any, Way]
-) -> list[Stage]:
-    found = []
-    for bucket in buckets:
-        dtype = kinds[bucket.positions[0]].dtype
-        found.append(Stage(bucket, ways[dtype], dtype))
-    return found
+    dtypes = dict.fromkeys(kind.dtype for kind in kinds)
+    ways = {dtype: _way(backend, dtype, act, engines, reduce_dtype) for dtype in dtypes}
+    of_buckets = [(each, kinds[each.positions[0]].dtype) for each in buckets]
+    return [Stage(bucket, ways[dtype], dtype) for bucket, dtype in of_buckets]
 
 
 def check_narrow(engine: GroupEngine, reduce_dtype: str) -> None:
@@ -99,17 +71,12 @@ def check_narrow(engine: GroupEngine, reduce_dtype: str) -> None:
         )
 
 
-def _narrow_way(
-    backend: Backend, dtype: Any, engines: Sequence[GroupEngine], reduce_dtype: str
+def _way(
+    backend: Backend, dtype: Any, act: str, engines: Sequence[GroupEngine], reduce_dtype: str | None
 ) -> Way:
     name = portable_name(dtype, backend) or ""
-    if "float" not in name:
-        return _way(backend, dtype, "sum", engines)
-    return Way(engines[0], None if name == reduce_dtype else backend.dtypes[reduce_dtype])
-
-
-def _way(backend: Backend, dtype: Any, act: str, engines: Sequence[GroupEngine]) -> Way:
-    name = portable_name(dtype, backend) or ""
+    if reduce_dtype is not None and "float" in name:
+        return Way(engines[0], None if name == reduce_dtype else backend.dtypes[reduce_dtype])
     for engine in engines:
         carried = engine.carries.get(act, frozenset[str]())
         wider = engine.wider.get(name)

@@ -19,23 +19,17 @@ if TYPE_CHECKING:
     Tensor = Any
 
 
-def outgoing(
-    tree: Tree,
-    stage: Stage,
-    tensors: Sequence[Tensor],
-    *,
-    may_write: bool,
-    factor: float | None = None,
-) -> Tensor:
-    """The tensors of a stage as one, times ``factor``.
+def outgoing(tree: Tree, stage: Stage, *, may_write: bool, factor: float | None = None) -> Tensor:
+    """The tree's tensors of a stage as one, times ``factor``.
 
     In new memory, unless it ``may_write`` to the only one.
     """
     backend, (bucket, way, _) = tree.backend, stage
+    tensors = [tree.tensors[position] for position in bucket.positions]
     if bucket.is_packed:
-        flat = backend.collectives.pack([tensors[position] for position in bucket.positions])
+        flat = backend.collectives.pack(tensors)
     else:
-        flat = tensors[bucket.positions[0]]
+        (flat,) = tensors
         goes_away = _goes_away(backend, tree.device, way.engine)
         if not may_write and way.wide is None and not goes_away:
             flat = backend.copy_to(flat, tree.device, False)

@@ -13,17 +13,14 @@ from unidev.system.host.ports import LOOPBACK, free_ports
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.system.host.events import Event, HelperProcess, Job
-    from unidev.system.host.frames import Frame
 
-
-class Processes(Launcher):
-    """Workers that are children of this process."""
+class Processes(WorkerHost, Launcher):
+    """Workers that are children of this process, which is their only host."""
 
     def __init__(self, size: int, address: str | None) -> None:
-        super().__init__(size, address)
+        Launcher.__init__(self, size, address)
+        WorkerHost.__init__(self)
         self._scope = ExitStack()
-        self._host = WorkerHost()
 
     def place(self, gpus: int) -> None:  # noqa: ARG002  each worker takes its own of the machine's
         """All are here."""
@@ -37,27 +34,7 @@ class Processes(Launcher):
         """A folder of this run's own."""
         return self._scope.enter_context(own_folder())
 
-    def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
-        """Start all as children of this process."""
-        self._host.start(jobs, helpers)
-
-    def send(self, rank: int, frame: Frame) -> None:
-        """By the worker's pipe."""
-        self._host.send(rank, frame)
-
-    def events(self, timeout_s: float) -> Sequence[Event]:
-        """From the workers' pipes."""
-        return self._host.events(timeout_s)
-
-    def hindrance(self, rank: int) -> str | None:
-        """By the state of the process."""
-        return self._host.hindrance(rank)
-
-    def stack_of(self, rank: int) -> str:
-        """By ``faulthandler``."""
-        return self._host.stack_of(rank)
-
     def end(self) -> None:
         """Kill the sessions of all workers and helpers."""
-        self._host.end()
+        super().end()
         self._scope.close()

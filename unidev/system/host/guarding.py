@@ -43,6 +43,8 @@ def end_marked(mark: str) -> None:
     Finds what no group or session does: a daemon, a child in a session of its own. A process whose
     environment was cleared is not found.
     """
+    import psutil
+
     until = time.monotonic() + _SWEEP_S  # one that does not end waits in the kernel
     is_sure = False
     while time.monotonic() < until:
@@ -50,7 +52,9 @@ def end_marked(mark: str) -> None:
         if not found and is_sure:
             return
         is_sure = not found  # twice: a process has no environment while it starts a program
-        _kill(found)
+        for process in found:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         time.sleep(_BETWEEN_S)
 
 
@@ -101,11 +105,3 @@ def _marked(mark: str) -> Iterator[psutil.Process]:
         with suppress(psutil.Error, OSError):  # it has ended, or is hidden
             if mark in process.environ().get(RUN_MARKS, "").split(":"):
                 yield process
-
-
-def _kill(processes: list[psutil.Process]) -> None:
-    import psutil
-
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.kill()

@@ -102,7 +102,9 @@ class WorkerHost:
     def start(self, jobs: Sequence[Job], helpers: Sequence[HelperProcess]) -> None:
         """Start the helpers, then the workers, and send each its order."""
         with tempfile.TemporaryFile() as file, files_for(len(jobs)) as shared:
-            _reserve(file, board_bytes(len(jobs)))
+            # Zeros: a hole that the disk has no room for ends whoever looks at it, by SIGBUS.
+            file.write(bytes(board_bytes(len(jobs))))
+            file.flush()
             self._board = Board(file.fileno(), len(jobs))
             self.start_helpers(helpers)  # and the guard, before the first worker
             for place, job in enumerate(jobs):
@@ -339,12 +341,6 @@ def _python(program: str) -> list[str]:
     # Not from the folder in which `run` was called: a file in it may have the name of a module.
     path = f"import sys; sys.path[:] = [{_ROOT!r}, *filter(None, sys.path)]"
     return [sys.executable, "-c", f"{path}; {program}"]
-
-
-def _reserve(file: IO[bytes], size: int) -> None:
-    """Write zeros: a hole that the disk has no room for ends whoever looks at it, by SIGBUS."""
-    file.write(bytes(size))
-    file.flush()
 
 
 def _start_guard(mark: str) -> subprocess.Popen[bytes]:
