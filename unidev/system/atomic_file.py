@@ -56,7 +56,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(part)
         raise
-    _sync(folder)
+    sync(folder)
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes | Iterable[str]) -> None:
@@ -138,8 +138,8 @@ def _permit(part: int | str, replaced: os.stat_result) -> None:
     os.chmod(part, mode)
 
 
-def _sync(folder: str) -> None:
-    """Flush the new name to the disk, if the system can: Windows cannot open a folder."""
+def sync(folder: str | os.PathLike[str]) -> None:
+    """Flush the names in a folder to the disk, if the system can: Windows cannot open a folder."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     try:

@@ -5,16 +5,15 @@ A checkpoint counts once it is named, which happens at once. Until then the one 
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from unidev.errors import CheckpointError
 from unidev.models.checkpoints.optimizers import load_optimizer, save_optimizer
 from unidev.models.checkpoints.verbs import load_parameters, save_parameters
+from unidev.system.atomic_file import SUFFIX, sync, write_whole
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +25,6 @@ _LAST = "last"
 """The file with the name of the last one; without it the highest step is the last."""
 _NAME = re.compile(r"step-(\d+)(?:-\d+)?")
 """With another number where the step was written before."""
-_PART = ".unidev-part"
 
 
 def write(folder: Path, step: int, model: Any, optimizer: Any, backend: Backend) -> None:
@@ -36,19 +34,22 @@ def write(folder: Path, step: int, model: Any, optimizer: Any, backend: Backend)
         OSError: it cannot be written; nothing remains of it, and the last one is still there.
         UnsupportedOperation: the framework does not show the state of this optimizer.
     """
-    for left in folder.glob(f"*{_PART}"):  # by a worker that was killed
-        _delete(left)
-    part = folder / f"{secrets.token_hex(4)}{_PART}"
+    for left in folder.glob(f"*{SUFFIX}"):  # by a worker that was killed
+        if left.is_dir():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink()
+    part = folder / f"{secrets.token_hex(4)}{SUFFIX}"
     target = _free(folder, step)
     part.mkdir()
     try:
         save_parameters(model, part / _MODEL)
         if optimizer is not None:
             save_optimizer(optimizer, str(part / _OPTIMIZER), backend)
-        _sync(part)
+        sync(part)
         part.rename(target)
-        _sync(folder)
-        _name_last(folder, target)
+        sync(folder)
+        write_whole(folder / _LAST, target.name)
     except BaseException:
         for left in (part, target):
             shutil.rmtree(left, ignore_errors=True)
@@ -65,27 +66,6 @@ def _free(folder: Path, step: int) -> Path:
         number += 1
         target = folder / f"step-{step}-{number}"
     return target
-
-
-def _name_last(folder: Path, target: Path) -> None:
-    part = folder / f"{_LAST}{_PART}"
-    try:
-        with part.open("w", encoding="utf-8") as file:
-            file.write(target.name)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(folder / _LAST)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    _sync(folder)
-
-
-def _delete(left: Path) -> None:
-    if left.is_dir():
-        shutil.rmtree(left, ignore_errors=True)
-    else:
-        left.unlink()
 
 
 def newest(folder: Path) -> tuple[int, dict[str, bytes]]:
@@ -120,12 +100,3 @@ def load(place: Path, model: Any, optimizer: Any, backend: Backend) -> None:
 def _all(folder: Path) -> list[tuple[int, Path]]:
     found = ((_NAME.fullmatch(each.name), each) for each in folder.iterdir())
     return [(int(match[1]), each) for match, each in found if match]
-
-
-def _sync(folder: Path) -> None:
-    with suppress(PermissionError):
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)

@@ -42,19 +42,15 @@ def gpus_of_each(launcher: Launcher, wanted: int | None, backend: str) -> int:
 
 
 def _there(launcher: Launcher, backend: str) -> int:
-    count = launcher.gpu_count()
-    if count is None:
-        return _gpu_count(backend)
-    return simulated_count() * launcher.size or count  # each process has its own simulated ones
-
-
-def _gpu_count(name: str) -> int:
-    """The number of GPUs, real or simulated, that the backend can use in a new process."""
-    if name == "numpy" or simulated_count():
-        return simulated_count()
-    if name in loaded_backends:
-        return loaded_backends[name].device_count("gpu")
-    return _count_in_a_child(name)
+    """The number of GPUs, real or simulated, that the workers can use together."""
+    count, simulated = launcher.gpu_count(), simulated_count()
+    if count is not None:
+        return simulated * launcher.size or count  # each process has its own simulated ones
+    if backend == "numpy" or simulated:
+        return simulated
+    if backend in loaded_backends:
+        return loaded_backends[backend].device_count("gpu")
+    return _count_in_a_child(backend)
 
 
 def _count_in_a_child(name: str) -> int:

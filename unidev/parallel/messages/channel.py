@@ -143,6 +143,3 @@ def _key(frame: Frame) -> tuple[int, int]:
 def _reply(number: int) -> int:
     """The tag of a comparison's reply: apart from the kinds, which are tags of single messages."""
     return number + 16
-
-
-__all__ = ["EVERYBODY", "Channel", "check_process"]

@@ -59,7 +59,8 @@ class Supervisor:
         size = len(self._progress)
         while len(self._results) < size:
             self._take(self._launcher.events(_TICK_S))
-            self._compare()
+            for rank, frame in self._comparisons.replies():
+                self._launcher.send(rank, frame)
             if not self._failures:
                 self._look_for_missing()
             elif self._is_settled():
@@ -119,10 +120,6 @@ class Supervisor:
         if not self._failures:
             self._failed_at = time.monotonic()
         self._failures.setdefault(failure.rank, failure)
-
-    def _compare(self) -> None:
-        for rank, frame in self._comparisons.replies():
-            self._launcher.send(rank, frame)
 
     # -- who is missing ------------------------------------------------------------------------
 
