@@ -124,7 +124,7 @@ def test_each_module_is_about_one_profile_or_named_as_left_out(backend: str) -> 
     own = Path(source_folder(backend))
     left_out = {path.relative_to(ROOT) for path in (ROOT / own).rglob("*.py")} - set(found)
     rooms = {path.relative_to(own).with_suffix("").parts[0] for path in left_out}
-    allowed = {"probe", "transfer_examples", "simulator", "installation", "importing", "deep_copy"}
+    allowed = {"probe", "simulator", "installation", "importing", "deep_copy"}
     assert rooms <= allowed
     assert not [path for path in found if "probe" in path.relative_to(path.parts[0]).parts]
 

@@ -22,7 +22,7 @@ _PROFILES = {
     "collectives": "multi", "group": "multi",
     "interop": "interop",
     # No profile judges these: the witness itself, builds and their locks, advice on installing.
-    "probe": None, "transfer_examples": None, "simulator": None, "deep_copy": None,
+    "probe": None, "simulator": None, "deep_copy": None,
     "installation": None, "importing": None,
 }  # fmt: skip
 """By the name of a module or folder of a plugin; any other belongs to ``tensor``."""

@@ -12,8 +12,6 @@ from unidev.contract.optional import Unsupported, abilities_of
 from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from unidev.device import Device
 
 _COUNT = "probe.allocated_bytes"
@@ -54,7 +52,15 @@ def device_entries(backend: Backend) -> tuple[DeviceEntry, ...]:
         for kind in backend.kinds
         for index in range(backend.device_count(kind))
     ]
-    return tuple(_entry(device) for device in devices)
+    return tuple(
+        DeviceEntry(
+            device=str(each),
+            native=_text(each, "native_name"),
+            name=_text(each, "name"),
+            simulated=each.is_simulated,
+        )
+        for each in devices
+    )
 
 
 def capabilities(backend: Backend) -> dict[str, Capability]:
@@ -63,15 +69,11 @@ def capabilities(backend: Backend) -> dict[str, Capability]:
     If its probe does not load, only that is reported; the conformance suite judges the rest.
     """
     try:
-        return _declared(backend)
+        found = {name: _capability(resolve(backend, name)) for name in abilities()}
+        if found[_COUNT].supported:
+            found[_COUNT] = _counted(backend)
     except Exception as error:  # noqa: BLE001  a third-party part may raise anything as it loads
         return {"probe": Capability(supported=False, reason=f"{type(error).__name__}: {error}")}
-
-
-def _declared(backend: Backend) -> dict[str, Capability]:
-    found = {name: _capability(resolve(backend, name)) for name in abilities()}
-    if found[_COUNT].supported:
-        found[_COUNT] = _counted(backend)
     return found
 
 
@@ -87,18 +89,9 @@ def resolve(backend: Backend, name: str) -> Any:
     return found
 
 
-def _entry(device: Device) -> DeviceEntry:
-    return DeviceEntry(
-        device=str(device),
-        native=_text(lambda: device.native_name),
-        name=_text(lambda: device.name),
-        simulated=device.is_simulated,
-    )
-
-
-def _text(read: Callable[[], str]) -> str:
+def _text(device: Device, attribute: str) -> str:
     try:
-        return str(read())
+        return str(getattr(device, attribute))
     except Exception as error:  # noqa: BLE001  the checks judge it; the report shows the error
         return f"{type(error).__name__}: {error}"
 

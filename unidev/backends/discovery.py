@@ -11,7 +11,7 @@ import sys
 import traceback
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pluggy
 
@@ -200,22 +200,20 @@ def _registered(plugin: object, source: str) -> tuple[BackendSpec | None, Launch
     manager.add_hookspecs(hookspecs)
     manager.register(plugin)
     manager.check_pending()  # a misspelt hook is an error, not a plugin without one
-    values = {
-        name: getattr(manager.hook, name).get_hookimpls()[0].function()
-        for name in (_HOOK, _LAUNCHER_HOOK)
-        if getattr(manager.hook, name).get_hookimpls()
-    }
-    if not values:
+    found: dict[str, Any] = {}
+    for name, cls in ((_HOOK, BackendSpec), (_LAUNCHER_HOOK, LauncherSpec)):
+        for hook in getattr(manager.hook, name).get_hookimpls():
+            found[name] = value = hook.function()
+            if not isinstance(value, cls):
+                raise PluginError(
+                    f"{source} returned {shown(value)} from {name}, not a {cls.__name__}."
+                )
+    if not found:
         raise PluginError(
             f"{source} has no @unidev.hookimpl function named {_HOOK}, so it registers no backend; "
             f"nor one named {_LAUNCHER_HOOK}."
         )
-    spec, launcher = values.get(_HOOK), values.get(_LAUNCHER_HOOK)
-    for name, cls, value in ((_HOOK, BackendSpec, spec), (_LAUNCHER_HOOK, LauncherSpec, launcher)):
-        if name in values and not isinstance(value, cls):
-            article = "a BackendSpec" if cls is BackendSpec else "a LauncherSpec"
-            raise PluginError(f"{source} returned {shown(value)} from {name}, not {article}.")
-    return spec, launcher
+    return found.get(_HOOK), found.get(_LAUNCHER_HOOK)
 
 
 def _check_version(what: str, written_for: object, backend: str | None = None) -> None:
@@ -239,10 +237,7 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
     _check_version(f"backend {spec.name!r}", spec.contract_version, spec.name)
     for field in ("namespaces", "short_names"):
         if not isinstance(getattr(spec, field), tuple):  # a string would be taken letter by letter
-            raise PluginError(
-                f"{source}: `{field}` of its spec is {shown(getattr(spec, field))}: it must be a "
-                "tuple of names."
-            )
+            raise _wrong(source, field, getattr(spec, field), "a tuple of names.")
     roots = (spec.framework, *spec.namespaces, *spec.short_names)
     # A name that is not a string would break every list of names, not only its own backend.
     for field, value in (("name", spec.name), *(("framework", root) for root in roots)):
@@ -254,15 +249,9 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
             )
     for field in ("title", "library", "sharing_page", "simulator_install"):
         if not isinstance(getattr(spec, field), str | None):
-            raise PluginError(
-                f"{source}: `{field}` of its spec is {shown(getattr(spec, field))}: it must be a "
-                "string, or None."
-            )
+            raise _wrong(source, field, getattr(spec, field), "a string, or None.")
     if spec.tested_until is not None and not _is_version(spec.tested_until):
-        raise PluginError(
-            f"{source}: `tested_until` of its spec is {shown(spec.tested_until)}: it must be a "
-            'release, as in "2.14"'
-        )
+        raise _wrong(source, "tested_until", spec.tested_until, 'a release, as in "2.14"')
     _check_loadable("load", spec.load, source)
     _check_loadable("simulator", spec.simulator, source)
     if not isinstance(spec.group_setting, Unsupported):
@@ -275,10 +264,11 @@ def _is_version(given: object) -> bool:
 
 def _check_loadable(field: str, given: object, source: str) -> None:
     if not (names_an_object(given) if isinstance(given, str) else callable(given)):
-        raise PluginError(
-            f"{source}: `{field}` of its spec is {shown(given)}: it must be a function, or "
-            f'"module:name" of the class.'
-        )
+        raise _wrong(source, field, given, 'a function, or "module:name" of the class.')
+
+
+def _wrong(source: str, field: str, given: object, needed: str) -> PluginError:
+    return PluginError(f"{source}: `{field}` of its spec is {shown(given)}: it must be {needed}")
 
 
 def _check_launcher(spec: LauncherSpec, source: str, found: list[Plugin]) -> None:

@@ -243,9 +243,7 @@ class _NamedFinder(FrameworkFinder):
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """None, after what is to be said about a framework has been said."""
-        if path is not None or name in sys.modules or self._is_preparing:
-            return None
-        if self._asking.is_active:
+        if path is not None or name in sys.modules or self._is_preparing or self._asking.is_active:
             return None
         was_prepared = self._gpus is not None
         if not was_prepared:

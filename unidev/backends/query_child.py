@@ -27,7 +27,7 @@ from unidev.system.atomic_file import write_whole
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from unidev.contract.backend_spec import BackendSpec
+    from unidev.contract.backend import Backend
 
     Answer = dict[str, Any]
 
@@ -51,28 +51,33 @@ def overview() -> Answer:
 
 def ask_plugin(source: str) -> Answer:
     """The facts about one plugin, its framework and its devices; imports the framework."""
-    return _asked(source, _ask_framework)
+    return _asked(source, _devices)
 
 
 def ask_installation(source: str) -> Answer:
     """The build of one plugin's framework, the GPUs that it can use, and its spec's words."""
-    answer = _asked(source, _ask_installation)
+    answer = _asked(source, _installation)
     spec = _found(source).spec
     return {**answer, "known": None if spec is None else KnownFramework.of(spec)._asdict()}
 
 
-def _asked(source: str, ask: Callable[[BackendSpec], Answer]) -> Answer:
+def _asked(source: str, ask: Callable[[Backend], Answer]) -> Answer:
     plugin = _found(source)
-    answer = _plugin(plugin)
-    if plugin.spec is not None:
-        try:
-            answer |= _no_framework(plugin.spec) or ask(plugin.spec)
-        except Exception as error:  # noqa: BLE001  a backend may raise anything: that is the answer
-            problem = (
-                str(error) if isinstance(error, UnidevError) else f"{type(error).__name__}: {error}"
-            )
-            answer |= {"state": "fails", "problem": problem, "traceback": traceback.format_exc()}
-    return answer
+    answer, spec = _plugin(plugin), plugin.spec
+    if spec is None:
+        return answer
+    try:
+        if find_spec(spec.framework) is None:
+            problem = f"{spec.framework} is not installed. Install it with: {spec.install}"
+            return {**answer, "state": "no framework", "problem": problem}
+        set_backend(spec.name)
+        backend = active_backend()
+        version = framework_version(backend)
+        return {**answer, "state": "works", "framework_version": version, **ask(backend)}
+    except Exception as error:  # noqa: BLE001  a backend may raise anything: that is the answer
+        kind = "" if isinstance(error, UnidevError) else f"{type(error).__name__}: "
+        failed = {"state": "fails", "problem": f"{kind}{error}"}
+        return {**answer, **failed, "traceback": traceback.format_exc()}
 
 
 def _found(source: str) -> Plugin:
@@ -102,32 +107,16 @@ def _plugin(plugin: Plugin) -> Answer:
     }
 
 
-def _no_framework(spec: BackendSpec) -> Answer | None:
-    if find_spec(spec.framework) is not None:
-        return None
-    return {
-        "state": "no framework",
-        "problem": f"{spec.framework} is not installed. Install it with: {spec.install}",
-    }
-
-
-def _ask_installation(spec: BackendSpec) -> Answer:
-    set_backend(spec.name)
-    backend = active_backend()
-    answer: Answer = {"state": "works", "framework_version": framework_version(backend)}
+def _installation(backend: Backend) -> Answer:
     installation = backend.installation
     if isinstance(installation, Unsupported):
-        return {**answer, "build": None, "gpus_seen": backend.device_count("gpu")}
+        return {"build": None, "gpus_seen": backend.device_count("gpu")}
     build = dataclasses.asdict(installation.build())
-    return {**answer, "build": build, "gpus_seen": installation.usable_gpus()}
+    return {"build": build, "gpus_seen": installation.usable_gpus()}
 
 
-def _ask_framework(spec: BackendSpec) -> Answer:
-    set_backend(spec.name)
-    backend = active_backend()
+def _devices(backend: Backend) -> Answer:
     return {
-        "state": "works",
-        "framework_version": framework_version(backend),
         "devices": [dataclasses.asdict(each) for each in device_entries(backend)],
         "capabilities": {
             name: dataclasses.asdict(each) for name, each in capabilities(backend).items()

@@ -9,7 +9,7 @@ from unidev.errors import UnidevError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Any
 
     from unidev.contract.backend import Backend
@@ -70,7 +70,7 @@ def of_tensors(
     """The transfers that bring these to ``target``: one from each device where some are."""
     sizes: dict[Device, int] = {}
     shapes: dict[Device, list[tuple[int, ...] | None]] = {}
-    for x in _each_once(tensors):
+    for x in {id(x): x for x in tensors}.values():  # each once
         source = _device_of(x, backend)
         if source is not None and source is not target:
             sizes[source] = sizes.get(source, 0) + nbytes_of(x, backend)
@@ -101,10 +101,6 @@ def _planned(
     from unidev.values import PlannedTransfer  # only where something records
 
     return PlannedTransfer(operation, source, target, nbytes, shape)
-
-
-def _each_once(tensors: Iterable[Any]) -> Iterator[Any]:
-    return iter({id(x): x for x in tensors}.values())
 
 
 def _device_of(x: Any, backend: Backend) -> Device | None:
