@@ -206,13 +206,14 @@ def test_every_public_function_has_a_summary_of_one_line() -> None:
 RAISES = {
     "arange", "array", "as_device", "copy_to", "device_of", "full", "gpu", "memory",
     "register_container", "same_device", "seed", "set_backend", "shares_memory", "simulate",
-    "to_numpy", "try_gpu", "use_backend", "active_backend", "load_parameters", "save_parameters",
+    "to_numpy", "try_gpu", "use_backend", "active_backend", "load_parameters", "load_tensors",
+    "save_parameters",
 }  # fmt: skip
 EXAMPLES = {
     "active_backend", "arange", "array", "as_device", "as_in_device", "check_same_device",
     "copy_to", "device_of", "list_backends", "list_devices", "register_container",
     "same_device", "seed", "shares_memory", "try_gpu", "zeros", "load_parameters",
-    "save_parameters",
+    "load_tensors", "save_parameters",
 }  # fmt: skip
 
 

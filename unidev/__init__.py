@@ -101,7 +101,7 @@ if TYPE_CHECKING:
         part,
         unsupported,
     )
-    from unidev.models.checkpoints.verbs import load_parameters, save_parameters
+    from unidev.models.checkpoints.verbs import load_parameters, load_tensors, save_parameters
     from unidev.models.estimating import estimate_memory
     from unidev.models.gradients import no_grad, sgd, value_and_grad
     from unidev.models.placing import parameters, place
@@ -151,7 +151,7 @@ _LATER = {
     "parallel.exchange.data_parallel": "DataParallel",
     "parallel.exchange.group": "Group group",
     "parallel.running.run": "run",
-    "models.checkpoints.verbs": "load_parameters save_parameters",
+    "models.checkpoints.verbs": "load_parameters load_tensors save_parameters",
     "models.estimating": "estimate_memory",
     "models.gradients": "no_grad sgd value_and_grad",
     "models.placing": "parameters place",
@@ -189,13 +189,13 @@ __all__ = [
     "all_reduce", "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device",
     "convert", "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
     "estimate_memory", "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group",
-    "hookimpl", "is_tensor", "list_backends", "list_devices", "load_parameters", "map_tensors",
-    "memory", "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part", "pin", "place",
-    "prefetch", "rand", "randn", "register_container", "replicate", "run", "same_device",
-    "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate", "split_batch",
-    "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory", "transfer_guard",
-    "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad", "zeros",
-    "zeros_like",
+    "hookimpl", "is_tensor", "list_backends", "list_devices", "load_parameters", "load_tensors",
+    "map_tensors", "memory", "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part",
+    "pin", "place", "prefetch", "rand", "randn", "register_container", "replicate", "run",
+    "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate",
+    "split_batch", "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory",
+    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
+    "zeros", "zeros_like",
 ]  # fmt: skip
 
 

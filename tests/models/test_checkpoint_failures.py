@@ -76,6 +76,16 @@ def test_a_load_that_fails_or_is_interrupted_leaves_the_model_as_it_was(
     assert values(model) == values(sample(2))
 
 
+def test_an_array_that_cannot_be_written_to_leaves_those_before_it_as_they_were(file: Path) -> None:
+    np.save(file.with_suffix(".npy"), sample(2)["encoder"][1])
+    model = sample(2)
+    model["encoder"][1] = np.load(file.with_suffix(".npy"), mmap_mode="r")
+    unidev.save_parameters(sample(1), file)
+    with pytest.raises(unidev.FrameworkError, match=r"loading a dict.*read-only"):
+        unidev.load_parameters(model, file)
+    assert values(model) == values(sample(2))
+
+
 def test_an_error_of_the_file_stays_an_oserror_where_the_framework_raises_some_too(
     file: Path, monkeypatch
 ) -> None:

@@ -82,6 +82,16 @@ def test_tied_names_of_another_shape_or_depth_are_refused(file: Path, ties: str)
     assert harmless(caught.value)
 
 
+@pytest.mark.parametrize(
+    "number", ['"7"', "null", '["float32"]', '["(9,)f4", 1]', '["V999", 1]', '["complex", []]']
+)
+def test_numbers_that_are_none_are_refused(file: Path, number: str) -> None:
+    header = {"__metadata__": {**OURS, "unidev.numbers": f'{{"n": {number}}}'}, "x": X}
+    file.write_bytes(forged(header))
+    (problem,) = problems_of({**model(), "n": 1}, file)
+    assert problem.startswith("a number in its metadata")
+
+
 @pytest.mark.parametrize("version", ["2", "", "one", " 1", "1.0", "x" * 10**6, "\x1b[31m"])
 def test_a_format_that_is_not_this_one_is_refused(file: Path, version: str) -> None:
     file.write_bytes(forged(of_format(version)))

@@ -139,7 +139,7 @@ def test_the_metadata_says_format_version_and_framework(file: Path) -> None:
     assert found.pop("unidev.digest")
     assert found == {
         "unidev.format": "1", "unidev.version": unidev.__version__,
-        "unidev.framework": "numpy", "unidev.ties": "{}",
+        "unidev.framework": "numpy", "unidev.ties": "{}", "unidev.numbers": "{}",
     }  # fmt: skip
 
 

@@ -33,6 +33,23 @@ def the_device_is_not_heeded(backend):
         return load(model, path)
 
 
+@torch_mutant(
+    "checkpoints.tensors_without_a_model", everywhere="unidev.models.checkpoints.verbs:_one_made"
+)
+def tensors_are_loaded_on_the_host(made, values, dtype, device, backend, operation):
+    """Whatever device is asked for: safetensors' ``load_file`` without ``device=``."""
+    return made(values, dtype, backend.cpu, backend, operation)
+
+
+@mutant(
+    "trees.numbers_kept", profile="train",
+    everywhere="unidev.models.checkpoints.matching:numbers_of",
+)  # fmt: skip
+def numbers_are_left_out(all_of_them, backend, model):
+    """A count of steps is lost, without a word: only arrays are looked for."""
+    return {}
+
+
 @torch_mutant("checkpoints.ties_are_stored_once")
 def ties_are_stored_twice(backend):
     """Each name has values of its own, as in a plain ``state_dict``."""

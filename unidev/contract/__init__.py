@@ -40,7 +40,15 @@ if TYPE_CHECKING:
         Tensor,
     )
     from unidev.contract.memory import Extent, Memory, PeakCounter
-    from unidev.contract.models import AnyModels, Models, Stored, TreeModels, check_state, found_in
+    from unidev.contract.models import (
+        AnyModels,
+        Models,
+        Stored,
+        TreeModels,
+        check_state,
+        found_in,
+        is_number,
+    )
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, Recording, Tracer, outermost_name
@@ -72,8 +80,8 @@ if TYPE_CHECKING:
         "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample", "TreeModels",
         "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes", "check_state",
         "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports", "has_one_instance",
-        "hookimpl", "kind_of", "outermost_name", "own_folder", "part", "seconds_in", "unsupported",
-        "visible_gpus", "with_own_order", "without_rows",
+        "hookimpl", "is_number", "kind_of", "outermost_name", "own_folder", "part", "seconds_in",
+        "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -95,7 +103,7 @@ _NAMES = {
     "contract.layers": "Functions Layers Moments",
     "contract.data_loaders": "EpochBatches Loader Rows with_own_order without_rows",
     "contract.memory": "Extent Memory PeakCounter",
-    "contract.models": "AnyModels Models Stored TreeModels check_state found_in",
+    "contract.models": "AnyModels Models Stored TreeModels check_state found_in is_number",
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches Recording Tracer outermost_name",

@@ -79,6 +79,20 @@ class AnyModels:
             return values.view("uint16")
         return (values.view("uint32") >> 16).astype("uint16")
 
+    def numbers(self, model: Model) -> Mapping[str, Any]:  # noqa: ARG002
+        """The numbers that a checkpoint has beside ``stored``: Python's and NumPy's scalars.
+
+        By names that no tensor has. The default has none; those of trees unidev finds itself.
+        """
+        return {}
+
+    def with_numbers(self, model: Model, numbers: Mapping[str, Any]) -> Model:  # noqa: ARG002
+        """The model to use from now on, ``model`` itself where it can change, with these numbers.
+
+        Some of those that ``numbers`` names; a new one may be of another type.
+        """
+        return model
+
     # -- optimizers --------------------------------------------------------------------------------
 
     optimizer_state: Callable[[Any], Mapping[str, Array]] = optional(
@@ -351,6 +365,16 @@ def check_state(
         raise CheckpointError(
             f"the state is not that of this {kind}: {problems[0]}", problems=sorted(problems)
         )
+
+
+def is_number(x: Any) -> bool:
+    """Whether ``x`` is one of Python's numbers or a NumPy scalar that is one."""
+    import numpy as np
+
+    python = {bool, int, float, complex}
+    return type(x) in python or (
+        isinstance(x, np.generic) and x.dtype.kind not in "mM" and type(x.item()) in python
+    )
 
 
 def found_in(

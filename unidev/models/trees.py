@@ -7,18 +7,19 @@ identity: what changes it returns another, which shares with it what did not cha
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import optree
 
-from unidev.contract.models import Stored
+from unidev.contract.models import Stored, is_number
 from unidev.errors import BackendMismatchError, InvalidDataError, NotATensorError
 from unidev.system.wording import kind_of
 from unidev.tensors.containers import Opened, replace_tensors
 from unidev.tensors.taking_apart import WrittenStep
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.device import Device
@@ -43,13 +44,15 @@ def tensors(tree: Any) -> dict[str, Any]:
         InvalidDataError: two have one name.
     """
     opened = Opened(tree)
-    found: dict[str, Any] = {}
-    for steps, (x, _) in zip(opened.steps(), opened.tensors, strict=True):
-        name = ".".join(map(_word, steps))
-        if name in found:
-            raise InvalidDataError(f"two tensors of this {kind_of(tree)} have the name {name!r}.")
-        found[name] = x
-    return found
+    return _named(tree, opened.steps(), [x for x, _ in opened.tensors])
+
+
+def _named(tree: Any, paths: Iterable[Iterable[Any]], found: Sequence[Any]) -> dict[str, Any]:
+    names = [".".join(map(_word, steps)) for steps in paths]
+    if len({*names}) < len(names):
+        twice = Counter(names).most_common(1)[0][0]
+        raise InvalidDataError(f"two tensors of this {kind_of(tree)} have the name {twice!r}.")
+    return dict(zip(names, found, strict=True))
 
 
 def parameters(tree: Any) -> dict[str, Any]:
@@ -98,6 +101,29 @@ def rebuilt(tree: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
     """``tree`` with the tensors ``new`` in place of ``old``, wherever it has them."""
     by_id: Mapping[int, Any] = {id(x): y for x, y in zip(old, new, strict=True)}
     return replace_tensors(lambda x, _: by_id[id(x)], tree)
+
+
+class _WithNumbers(Opened):
+    takes_numbers = True
+
+
+def _numbers(tree: Any) -> tuple[Opened, dict[str, int]]:
+    """``tree``, taken apart, and where its numbers are, by the names that tensors would have."""
+    opened = _WithNumbers(tree)
+    positions = [at for at, leaf in enumerate(opened.leaves) if is_number(leaf)]
+    return opened, _named(tree, opened.steps_to(positions), positions)
+
+
+def numbers(tree: Any) -> dict[str, Any]:
+    """As ``Models.numbers``."""
+    opened, found = _numbers(tree)
+    return {name: opened.leaves[position] for name, position in found.items()}
+
+
+def with_numbers(tree: Any, new: Mapping[str, Any]) -> Any:
+    """As ``Models.with_numbers``: a new tree."""
+    opened, found = _numbers(tree)
+    return opened.with_leaves({found[name]: number for name, number in new.items()})
 
 
 def _word(step: optree.PyTreeEntry) -> str:

@@ -48,7 +48,7 @@ from unidev.tensors.taking_apart import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, TypeVar
 
     from unidev.contract.backend import Backend
@@ -119,6 +119,9 @@ class Opened:
     Then NumPy's arrays in an object that is not registered are an error beside any framework's
     tensors. An object whose own ``to`` moves it is found as a ``Movable``.
     """
+
+    takes_numbers = False
+    """Whether containers without a tensor are taken apart, too."""
 
     def __init__(
         self,
@@ -205,6 +208,7 @@ class Opened:
         must_open = is_root and opened is not None
         if kind == CONTAINER:
             must_open = is_root or is_lazy(cls) or is_opaque(cls)
+        must_open |= self.takes_numbers and is_known and not is_plain_or_lazy
         if hidden is None and not must_open:
             if is_root:
                 raise not_a_tensor(leaf)
@@ -310,10 +314,12 @@ class Opened:
 
     def with_tensors(self, tensors: Iterable[Any]) -> Any:
         """The tree with ``tensors`` in place of its own, in their order."""
-        leaves = list(self._leaves)
-        for (position, *_), x in zip(self.found, tensors, strict=True):
-            leaves[position] = x
-        return self._rebuilt(leaves)
+        positions = (position for position, *_ in self.found)
+        return self.with_leaves(dict(zip(positions, tensors, strict=True)))
+
+    def with_leaves(self, new: Mapping[int, Any]) -> Any:
+        """The tree with other leaves at these positions."""
+        return self._rebuilt([new.get(at, leaf) for at, leaf in enumerate(self._leaves)])
 
     def _rebuilt(self, leaves: list[Any]) -> Any:
         try:
@@ -338,7 +344,11 @@ class Opened:
 
     def steps(self) -> list[Iterable[optree.PyTreeEntry]]:
         """For each tensor, the steps that lead to it."""
-        return [self._accessors[position] for position, *_ in self.found]
+        return self.steps_to(position for position, *_ in self.found)
+
+    def steps_to(self, positions: Iterable[int]) -> list[Iterable[optree.PyTreeEntry]]:
+        """The steps that lead to the leaves at these positions."""
+        return [self._accessors[position] for position in positions]
 
     def has_structure_of(self, other: Opened) -> bool:
         """Whether tensors stand at the same places in containers of the same classes."""

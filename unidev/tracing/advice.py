@@ -19,7 +19,7 @@ _MANY = 10
 _SURELY_A_LOOP = 100
 """The number of calls that no set-up makes."""
 _UNLESS_ONCE = "; fine if it is done once, such as for each parameter of a model"
-_CHECKPOINTS = ("save_parameters", "load_parameters")
+_CHECKPOINTS = ("save_parameters", "load_parameters", "load_tensors")
 """Verbs that are expected to move the same parameters repeatedly."""
 _SHOWN = ("print", "repr", "str", "format")
 

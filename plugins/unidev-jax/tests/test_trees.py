@@ -74,10 +74,16 @@ def test_parameters_are_named_by_their_keys() -> None:
     assert list(unidev.parameters(state)) == ["bias", "kernel"]
 
 
-def test_a_train_state_is_one_tree() -> None:
+def test_a_train_state_is_one_tree(tmp_path: Path) -> None:
     state = TrainState.create(
         apply_fn=Net().apply, params=variables()["params"], tx=optax.sgd(0.1, momentum=0.9)
     )
+    file = tmp_path / "state.safetensors"
+    for step in (5, jnp.asarray(5)):  # as it is made, and as `jit` returns it
+        for made in (0, jnp.asarray(0)):
+            unidev.save_parameters(state.replace(step=step), file)
+            loaded = unidev.load_parameters(state.replace(step=made), file)
+            assert (loaded.step, type(loaded.step)) == (5, type(made))
     placed = unidev.place(state.replace(step=jnp.asarray(0)), GPU)
     assert type(placed) is TrainState
     assert (where(placed), where(state.params)) == ("gpu:1", "cpu:0")
@@ -127,6 +133,18 @@ def test_a_checkpoint_has_the_bits_of_any_dtype(tmp_path: Path) -> None:
     assert bits(loaded) == bits(tree)
     assert (where(loaded), where(blank)) == ("gpu:1", "cpu:0")
     assert bits(blank) != bits(tree)
+
+
+def test_a_module_of_flax_keeps_its_numbers(tmp_path: Path) -> None:
+    net = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    net.count = nnx.Variable(7)
+    unidev.save_parameters(net, tmp_path / "net.safetensors")
+    net.count.set_value(0)
+    assert unidev.load_parameters(net, tmp_path / "net.safetensors") is net
+    assert net.count.get_value() == 7
+    net.count.set_value(np.zeros(2))
+    with pytest.raises(unidev.UnsupportedOperation, match=r"saving count, a .*numpy\.asarray"):
+        unidev.save_parameters(net, tmp_path / "net.safetensors")
 
 
 def test_a_module_of_flax_is_still_moved_in_place() -> None:

@@ -10,11 +10,11 @@ from unidev.backends.numpy_backend.nn.layers import Buffers, Layer
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract import kind_of
 from unidev.contract.containers import is_container_type
-from unidev.contract.models import Models, Stored
+from unidev.contract.models import Models, Stored, is_number
 from unidev.errors import InvalidDataError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from unidev.contract import Device
 
@@ -86,6 +86,30 @@ class NumpyModels(Models):
         """All arrays."""
         return {name: Stored(array) for name, array in self.tensors(model).items()}
 
+    def numbers(self, model: Any) -> Mapping[str, Any]:
+        """Beside the arrays, in dicts, lists and tuples."""
+        return {".".join(path): x for path, *_, x in self._walk(model, (), (), is_number)}
+
+    def with_numbers(self, model: Any, numbers: Mapping[str, Any]) -> Any:
+        """Set in dicts and lists, and in new tuples instead of those that have one of them."""
+        return self._with_numbers(model, "", numbers)
+
+    def _with_numbers(self, node: Any, path: str, numbers: Mapping[str, Any]) -> Any:
+        new = {}
+        for name, container, key in [*_entries(node)]:
+            child, here = container[key], f"{path}{name}"
+            value = numbers.get(here, child)
+            if isinstance(child, _MODELS):
+                value = self._with_numbers(child, f"{here}.", numbers)
+            if value is not child and isinstance(node, tuple):
+                new[key] = value
+            elif value is not child:
+                container[key] = value
+        if not new:
+            return node
+        items = [new.get(key, child) for key, child in enumerate(node)]
+        return tuple.__new__(type(node), items)
+
     def read(self, x: Array) -> Array:
         """The array's own memory; for a third-party subclass, a copy, if it can be read at all."""
         if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:
@@ -107,8 +131,12 @@ class NumpyModels(Models):
         return found
 
     def _walk(
-        self, node: Any, path: tuple[str, ...], above: tuple[int, ...]
-    ) -> Iterator[tuple[tuple[str, ...], Any, Any, Array]]:
+        self,
+        node: Any,
+        path: tuple[str, ...],
+        above: tuple[int, ...],
+        is_wanted: Callable[[Any], bool] = lambda x: isinstance(x, np.ndarray),
+    ) -> Iterator[tuple[tuple[str, ...], Any, Any, Any]]:
         """Each array: its path, the container that holds it, its key there, and the array."""
         if id(node) in above:
             raise InvalidDataError(f"this model contains itself, at {'.'.join(path)!r}.")
@@ -120,10 +148,10 @@ class NumpyModels(Models):
             )
         for name, container, key in _entries(node):
             here, child = (*path, name), container[key]
-            if isinstance(child, np.ndarray):
+            if is_wanted(child):
                 yield here, container, key, child
             elif isinstance(child, _MODELS) or is_container_type(type(child)):
-                yield from self._walk(child, here, (*above, id(node)))
+                yield from self._walk(child, here, (*above, id(node)), is_wanted)
 
 
 def _entries(node: Any) -> Iterator[tuple[str, Any, Any]]:

@@ -13,6 +13,7 @@ import xxhash
 from safetensors import safe_open
 
 from unidev.contract.dtypes import DTYPES
+from unidev.contract.models import is_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,8 @@ NAMES = {code: name for name, code in CODES.items()}
 UNFILLED = "0" * 32
 """Placeholder for the digest while it is computed."""
 DIGEST_KEY = b'"unidev.digest":"'  # cannot match inside a name: JSON escapes its quotes
+NUMBERS_KEY = "unidev.numbers"
+"""Metadata: the numbers of the model that are no tensors."""
 PIECE = 4 * 2**20
 """Bytes read, hashed or written at a time; small enough to stay in the CPU's cache."""
 
@@ -83,6 +86,33 @@ def content_digest(array: Array) -> bytes:
     for piece in pieces(array):
         digest.update(piece)
     return digest.digest()
+
+
+def encoded(number: Any) -> Any:
+    """A number in JSON: Python's as such, others as a list of the type and the value."""
+    if isinstance(number, np.generic):
+        return [number.dtype.name, encoded(number.item())]
+    return ["complex", number.real, number.imag] if type(number) is complex else number
+
+
+def decoded(x: Any) -> Any:
+    """The number of ``encoded``.
+
+    Raises:
+        TypeError, ValueError, OverflowError: there is no such number.
+    """
+    if not isinstance(x, list):
+        if type(x) not in (bool, int, float):
+            raise TypeError(f"{x!r} is no number")
+        return x
+    kind, *parts = x
+    if kind == "complex":
+        return complex(*parts)
+    dtype = np.dtype(str(kind))
+    number = np.array(decoded(*parts), dtype)[()] if dtype.itemsize <= 16 else None
+    if not is_number(number):
+        raise TypeError(f"{kind!r} is no type of numbers")
+    return number
 
 
 def validate(path: str) -> None:

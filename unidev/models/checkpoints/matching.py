@@ -17,11 +17,11 @@ from unidev.errors import (
     UnsupportedOperation,
 )
 from unidev.models import trees
-from unidev.models.checkpoints.format import CODES, Entry, content_digest
+from unidev.models.checkpoints.format import CODES, Entry, content_digest, nbytes, numpy_dtype
 from unidev.system.wording import kind_of, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.models import Stored
@@ -45,16 +45,30 @@ class Slot(NamedTuple):
 
 
 def slots_of(backend: Backend, model: Any) -> list[Slot]:
-    """The tensors of ``model``; a tied tensor appears once."""
+    """The tensors of ``model``; a tied tensor appears once.
+
+    Raises:
+        InvalidDataError: a tensor and a number have one name.
+    """
     stored = trees.stored(model) if trees.is_tree(model, backend) else backend.models.stored(model)
     tensors: dict[object, list[str]] = {}
     for name, one in stored.items():  # a tensor stored in two layouts gets two entries
         backend.check_memory(one.tensor)
         tensors.setdefault((id(one.tensor), one.axes), []).append(name)
+    both = stored.keys() & numbers_of(backend, model)
+    if both:
+        raise InvalidDataError(f"a tensor and a number have the name {min(both)!r}.")
     return [
         Slot(tuple(names), stored[names[0]], _entry(names[0], stored[names[0]], backend))
         for names in tensors.values()
     ]
+
+
+def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
+    """The numbers that are saved with ``model``, by name."""
+    if trees.is_tree(model, backend):
+        return trees.numbers(model)
+    return backend.models.numbers(model)
 
 
 def _entry(name: str, stored: Stored, backend: Backend) -> Entry:
@@ -81,16 +95,24 @@ def check_storable(slots: Iterable[Slot]) -> None:
         UnsupportedDtypeError: the format has no code for a dtype.
         InvalidDataError: a name cannot be stored.
     """
-    held = [slot.entry for slot in slots]
-    refused = [f"{entry.name!r} is {entry.dtype}" for entry in held if entry.dtype not in CODES]
-    if refused:
-        raise UnsupportedDtypeError(
-            f"a checkpoint cannot store these dtypes: {_shortened(refused, ', ')}. It can store "
-            f"{', '.join(CODES)}."
-        )
+    _check_dtypes((slot.entry for slot in slots), CODES, "a checkpoint cannot store")
     for name in (name for slot in slots for name in slot.names):
         if name == "__metadata__" or name.encode(errors="replace").decode() != name:
             raise InvalidDataError(f"a tensor named {name!r} cannot be stored; rename it.")
+
+
+def check_known(entries: Iterable[Entry], backend: Backend) -> None:
+    """Raise ``UnsupportedDtypeError`` unless the framework has all dtypes; lists those it lacks."""
+    known = [name for name in CODES if name in backend.dtypes]
+    _check_dtypes(entries, known, f"the {backend.name} backend does not have")
+
+
+def _check_dtypes(entries: Iterable[Entry], known: Collection[str], lacks: str) -> None:
+    refused = [f"{entry.name!r} is {entry.dtype}" for entry in entries if entry.dtype not in known]
+    if refused:
+        raise UnsupportedDtypeError(
+            f"{lacks} these dtypes: {_shortened(refused, ', ')}. Possible are {', '.join(known)}."
+        )
 
 
 def merged(slots: Sequence[Slot], backend: Backend) -> list[Slot]:
@@ -148,8 +170,10 @@ def _by_values(slots: Sequence[Slot], backend: Backend) -> Iterable[list[Slot]]:
 # -- from a file -----------------------------------------------------------------------------------
 
 
-def fitted(slots: Sequence[Slot], file: Checkpoint, backend: Backend, model: Any) -> list[Entry]:
-    """The entry of ``file`` for each slot.
+def fitted(
+    slots: Sequence[Slot], file: Checkpoint, backend: Backend, model: Any
+) -> tuple[list[Entry], dict[str, Any]]:
+    """The entry of ``file`` for each slot, and the new value of each number that changes.
 
     Raises:
         CheckpointError: the file does not match the model; ``problems`` lists every mismatch.
@@ -158,16 +182,64 @@ def fitted(slots: Sequence[Slot], file: Checkpoint, backend: Backend, model: Any
     wanted = {name for slot in slots for name in slot.names}
     if names.keys() != wanted:
         names = _renamed(names, wanted, backend)
-    unknown = [name for name in names if name not in wanted]
+    numbers, recorded = numbers_of(backend, model), file.numbers or {}
+    for slot in slots:  # arrays now, which were numbers when they were saved
+        names |= {
+            name: slot.entry._replace(name=name)
+            for name in slot.names
+            if name in recorded and _becomes(recorded[name], slot.entry)
+        }
+    new = {name: recorded.get(name, names.get(name)) for name in numbers}
+    unknown = [name for name in names if name not in wanted and name not in new]
+    unknown += [name for name in recorded if name not in names and name not in new]
     entries, problems = [], []
     for slot in slots:
         found = {names[name]: name for name in reversed(slot.names) if name in names}
         entries.extend(list(found)[:1])
         problems.extend(_problems(slot, found, unknown, file))
-    problems += [f"{name}: {names[name]} in the file, not in the model" for name in unknown]
+    for name, given in new.items():
+        kind = kind_of(numbers[name])
+        if given is None and file.numbers is not None:
+            problems.append(f"{name}: {kind} in the model, not in the file")
+        elif isinstance(given, Entry):
+            new[name] = _number(file, given, numbers[name])
+            if new[name] is None:
+                problems.append(f"{name}: {given} in the file, {kind} in the model")
+    problems += [
+        f"{name}: {names.get(name) or kind_of(recorded[name])} in the file, not in the model"
+        for name in unknown
+    ]
     if problems:
         raise misfit(problems, file, backend, model)
-    return entries
+    return entries, {
+        name: x
+        for name, x in new.items()
+        if x is not None and (type(x), repr(x)) != (type(numbers[name]), repr(numbers[name]))
+    }
+
+
+def _becomes(number: Any, entry: Entry) -> bool:
+    """Whether an array as in ``entry`` is what a framework makes of ``number``."""
+    if entry.shape or entry.dtype not in CODES or entry.dtype == "bfloat16":
+        return False
+    if isinstance(number, np.generic):
+        return str(number.dtype.name) == entry.dtype
+    dtype = numpy_dtype(entry.dtype)
+    if np.asarray(number).dtype.kind != ("i" if dtype.kind == "u" else dtype.kind):
+        return False
+    return dtype.kind not in "iu" or bool(np.iinfo(dtype).min <= number <= np.iinfo(dtype).max)
+
+
+def _number(file: Checkpoint, entry: Entry, old: Any) -> Any:
+    """The value of an array in the file as a number of the kind of ``old``, or None."""
+    if entry.shape or entry.dtype not in CODES:
+        return None
+    values = file.read(entry, np.empty(nbytes(entry), np.uint8))
+    if entry.dtype == "bfloat16":
+        values = (values.astype(np.uint32) << 16).view(np.float32)
+    if isinstance(old, np.generic):
+        return values[()].astype(old.dtype) if entry.dtype == old.dtype.name else None
+    return values.item()
 
 
 def _renamed(names: Mapping[str, Entry], wanted: set[str], backend: Backend) -> dict[str, Entry]:
@@ -234,18 +306,18 @@ def bfloat16_of_bits(bits: Array, dtype: Any, backend: Backend) -> Array:
 
 
 def check_written(
-    slots: Sequence[Slot], entries: Sequence[Entry], file: Checkpoint, backend: Backend, model: Any
+    pairs: Sequence[tuple[Slot, Entry]], file: Checkpoint, backend: Backend, model: Any
 ) -> None:
     """Raise if a tensor that shares memory with another does not end up with the file's values.
 
     Raises:
         CheckpointError: the file has different values for tensors that share memory.
     """
-    extents = extents_of(slots, backend)
+    extents = extents_of([slot for slot, _ in pairs], backend)
     shared = Counter(extents)
     problems = [
         f"{slot.entry.name}: shares memory with another tensor whose values differ in the file"
-        for slot, entry, memory in zip(slots, entries, extents, strict=True)
+        for (slot, entry), memory in zip(pairs, extents, strict=True)
         if memory
         and shared[memory] > 1
         and content_digest(values_of(slot, backend)) != file.digest_of(entry)

@@ -9,6 +9,7 @@ import stat
 from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
 import xxhash
 from safetensors import SafetensorError
 
@@ -17,9 +18,12 @@ from unidev.models.checkpoints.format import (
     DIGEST_KEY,
     FORMAT,
     NAMES,
+    NUMBERS_KEY,
     PIECE,
     UNFILLED,
     Entry,
+    content_digest,
+    decoded,
     nbytes,
     numpy_dtype,
     validate,
@@ -28,8 +32,6 @@ from unidev.system.wording import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    import numpy as np
 
     Array = np.ndarray[Any, Any]
 
@@ -54,6 +56,8 @@ class CheckpointFile:
         }
         self.ties: dict[str, str] = {}
         """Maps each tied name without an entry of its own to the name that has the entry."""
+        self.numbers: dict[str, Any] | None = None
+        """The numbers, once they are checked; None if the file records none."""
 
     @property
     def is_ours(self) -> bool:
@@ -85,6 +89,12 @@ class CheckpointFile:
         if self._digest() != self.metadata.get("unidev.digest"):
             raise self.damaged("its content has changed since it was saved: the digest differs")
         self.ties = self._ties()
+        if NUMBERS_KEY in self.metadata:
+            numbers = self._parsed(self.metadata[NUMBERS_KEY], "list of numbers")
+            try:
+                self.numbers = {name: decoded(x) for name, x in numbers.items()}
+            except (TypeError, ValueError, OverflowError, RecursionError) as error:
+                raise self.damaged(f"a number in its metadata cannot be read ({error})") from error
 
     def read(self, entry: Entry, buffer: Array) -> Array:
         """Read an entry's values into ``buffer``, a uint8 array that is large enough.
@@ -92,16 +102,20 @@ class CheckpointFile:
         Raises:
             CheckpointError: the file is too short.
         """
+        if entry.name not in self.entries:  # a number
+            return np.array((self.numbers or {})[entry.name], numpy_dtype(entry.dtype))
         part = buffer[: nbytes(entry)]
         self._file.seek(entry.offset)
         if self._file.readinto(part.data) != len(part):  # type: ignore[attr-defined]
             raise self.damaged(f"it ends in the middle of {entry.name!r}")
         held = numpy_dtype(entry.dtype)
         values: Array = part.view(held.newbyteorder("<")).reshape(entry.shape)
-        return values.astype(held, copy=False)
+        return values.astype(held, copy=False).view(held)  # of native order by name, too
 
     def digest_of(self, entry: Entry) -> bytes:
         """The ``content_digest`` of an entry's values."""
+        if entry.name not in self.entries:
+            return content_digest(self.read(entry, np.empty(0, np.uint8)))
         digest = xxhash.xxh3_128()
         for start in range(0, nbytes(entry), PIECE):
             size = min(PIECE, nbytes(entry) - start)

@@ -33,6 +33,7 @@ class ShardedCheckpoint:
         self._shard_of = {name: shard for shard in shards.values() for name in shard.entries}
         self.entries = {name: shard.entries[name] for name, shard in self._shard_of.items()}
         self.ties: dict[str, str] = {}
+        self.numbers: dict[str, Any] | None = None
         self._shards = tuple(shards.values())
 
     @property
@@ -49,6 +50,8 @@ class ShardedCheckpoint:
         for shard in self._shards:
             shard.check()
             self.ties |= shard.ties
+            if shard.numbers:
+                self.numbers = (self.numbers or {}) | shard.numbers
 
     def read(self, entry: Entry, buffer: Array) -> Array:
         """As of a single file.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from unidev.backends.boundary import call, errors_of, verb
+from unidev.backends.loading import load_backend
 from unidev.backends.transfers import from_host, into_tensor, of_tensor
+from unidev.errors import UnidevError
 from unidev.models.placing import backend_of_model, place_on
-from unidev.models.trees import is_tree, rebuilt
+from unidev.models.trees import is_tree, rebuilt, with_numbers
 from unidev.system.arguments import checked_path
 from unidev.system.wording import bytes_text, kind_of
-from unidev.tensors.devices import resolve_device
+from unidev.tensors.devices import default_device, resolve_device
 from unidev.tensors.handles import model_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -115,11 +117,50 @@ def load_parameters(
     return model if loaded is found else loaded
 
 
+def load_tensors(
+    path: str | os.PathLike[str], /, device: DeviceLike | None = None
+) -> dict[str, Any]:
+    """Read a checkpoint without a model: its tensors by name, in new memory on ``device``.
+
+    A tensor that was stored under several names is one object. The model's numbers that are not
+    tensors, such as a count of steps, are among them, as Python's. The file is read one tensor at a
+    time, once its content is checked.
+
+    Args:
+        path: as for ``load_parameters``: any safetensors file, or the index of several.
+        device: where to put the tensors, of the framework that they are to be of; by default the
+            innermost ``with device:``, else ``cpu:0`` of the selected backend.
+
+    Raises:
+        CheckpointError: the file is damaged.
+        UnsupportedDtypeError: the framework does not have a dtype; names each such tensor.
+        DeviceError: ``device`` is invalid or not available.
+        OSError: the file cannot be read.
+
+    >>> import os, tempfile, unidev
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = os.path.join(folder, "model.safetensors")
+    ...     unidev.save_parameters({"weight": unidev.ones((3, 2)), "steps": 7}, file)
+    ...     found = unidev.load_tensors(file, "cpu")
+    >>> found["weight"].shape, found["steps"]
+    ((3, 2), 7)
+    """
+    file = checked_path(path)
+    target = default_device(device)
+    return verb("load_tensors", _tensors, file, target, load_backend(target.backend))
+
+
 def _save(model: Any, path: str, backend: Backend) -> None:
     import json
 
-    from unidev.models.checkpoints.format import FORMAT, nbytes
-    from unidev.models.checkpoints.matching import check_storable, merged, slots_of, values_of
+    from unidev.models.checkpoints.format import FORMAT, NUMBERS_KEY, encoded, nbytes
+    from unidev.models.checkpoints.matching import (
+        check_storable,
+        merged,
+        numbers_of,
+        slots_of,
+        values_of,
+    )
     from unidev.models.checkpoints.writing import write_checkpoint
     from unidev.system.atomic_file import replacing
     from unidev.system.progress import progress
@@ -130,12 +171,14 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         found = slots_of(backend, model)
         check_storable(found)
         slots = {slot.names[0]: slot for slot in merged(found, backend)}
+        numbers = {name: encoded(x) for name, x in numbers_of(backend, model).items()}
     ties = {name: slot.names[1:] for name, slot in slots.items() if slot.names[1:]}
     metadata = {
         "unidev.format": str(FORMAT),
         "unidev.version": __version__,
         "unidev.framework": backend.name,
         "unidev.ties": json.dumps(ties),
+        NUMBERS_KEY: json.dumps(numbers),
     }
     entries = [slot.entry for slot in slots.values()]
     size = bytes_text(sum(map(nbytes, entries)))
@@ -164,53 +207,74 @@ def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any
         file.check()
         with errors_of(backend, _loading(model)):
             slots = slots_of(backend, model)
-        entries = fitted(slots, file, backend, model)
+        entries, numbers = fitted(slots, file, backend, model)
         if is_tree(model, backend):
             old = [slot.stored.tensor for slot in slots]
-            return rebuilt(model, old, _made(slots, entries, file, backend, target))
+            wanted = [
+                (entry, x.dtype, target or backend.device_of(x))
+                for entry, x in zip(entries, old, strict=True)
+            ]
+            new = rebuilt(model, old, _made(wanted, file, backend))
+            return with_numbers(new, numbers) if numbers else new
         if target is not None:
             place_on(target, model, None, backend, "load_parameters")
             slots = slots_of(backend, model)  # NumPy's arrays have been replaced
-        _write(slots, entries, file, backend, model)
-        return model
+        return _write([*zip(slots, entries, strict=True)], numbers, file, backend, model)
+
+
+def _tensors(path: str, target: Device, backend: Backend) -> dict[str, Any]:
+    from unidev.models.checkpoints.matching import check_known
+    from unidev.models.checkpoints.shards import opened
+    from unidev.system.progress import progress
+
+    with opened(path) as file, progress(f"loading {bytes_text(file.nbytes)} from {path}"):
+        file.check()
+        entries = file.entries
+        check_known(entries.values(), backend)
+        wanted = [(entry, backend.dtypes[entry.dtype], target) for entry in entries.values()]
+        found = dict(zip(entries, _made(wanted, file, backend, "load_tensors"), strict=True))
+        found |= {name: found[first] for name, first in file.ties.items()}
+        return found | (file.numbers or {})
 
 
 def _made(
-    slots: Sequence[Slot],
-    entries: Sequence[Entry],
+    wanted: Sequence[tuple[Entry, Any, Device]],
     file: Checkpoint,
     backend: Backend,
-    target: Device | None,
+    operation: str = "load_parameters",
 ) -> list[Any]:
-    """New tensors of the file's values, each on ``target`` or where the slot's own is."""
+    """New tensors of the file's values, each of its dtype and on its device."""
     import numpy as np
 
     from unidev.models.checkpoints.format import nbytes
-    from unidev.models.checkpoints.matching import bfloat16_of_bits, model_layout
+    from unidev.models.checkpoints.matching import bfloat16_of_bits
 
-    buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
+    buffer = np.empty(max((nbytes(entry) for entry, *_ in wanted), default=0), np.uint8)
     made = []
-    for slot, entry in zip(slots, entries, strict=True):
-        x = slot.stored.tensor
-        values = model_layout(slot, file.read(entry, buffer))
+    for entry, dtype, device in wanted:
+        values = file.read(entry, buffer)
         if entry.dtype == "bfloat16":
-            values = bfloat16_of_bits(values, x.dtype, backend)
-        made.append(_one_made(values, x.dtype, target or backend.device_of(x), backend))
+            values = bfloat16_of_bits(values, dtype, backend)
+        made.append(_one_made(values, dtype, device, backend, operation))
     return made
 
 
-def _one_made(values: Array, dtype: Any, device: Device, backend: Backend) -> Any:
+def _one_made(values: Array, dtype: Any, device: Device, backend: Backend, operation: str) -> Any:
     return call(
         backend, backend.from_numpy, values, dtype, device,
-        doing="loading a tree; the old one is unchanged",
-        operation="load_parameters",
-        transfers=lambda: from_host("load_parameters", values.shape, dtype, device, backend),
+        doing="making a tensor of a checkpoint; nothing was changed",
+        operation=operation,
+        transfers=lambda: from_host(operation, values.shape, dtype, device, backend),
     )  # fmt: skip
 
 
 def _write(
-    slots: Sequence[Slot], entries: Sequence[Entry], file: Checkpoint, backend: Backend, model: Any
-) -> None:
+    pairs: Sequence[tuple[Slot, Entry]],
+    numbers: Mapping[str, Any],
+    file: Checkpoint,
+    backend: Backend,
+    model: Any,
+) -> Any:
     import numpy as np
 
     from unidev.models.checkpoints.format import nbytes
@@ -218,22 +282,37 @@ def _write(
     from unidev.system.interrupts import held_interrupts
 
     doing = _loading(model)
-    buffer = np.empty(max(map(nbytes, entries), default=0), np.uint8)
+    buffer = np.empty(max((nbytes(entry) for _, entry in pairs), default=0), np.uint8)
     before: list[tuple[Any, Array]] = []
     with held_interrupts() as interrupts:
         try:
-            for slot, entry in zip(slots, entries, strict=True):
+            for slot, entry in pairs:
                 x = slot.stored.tensor
                 before.append((x, np.array(_read(x, backend, doing))))
                 values = model_layout(slot, file.read(entry, buffer))
                 _write_one(x, values, backend, doing)
                 interrupts.check()
-            check_written(slots, entries, file, backend, model)
+            check_written(pairs, file, backend, model)
             interrupts.check()
-        except BaseException:
-            for x, values in reversed(before):  # since some may share memory
-                _write_one(x, values, backend, "restoring the old values")
+            with errors_of(backend, doing):
+                return backend.models.with_numbers(model, numbers) if numbers else model
+        except BaseException as error:
+            failed = _restored(before, backend, doing)
+            if failed:
+                raise failed[0] from error
             raise
+
+
+def _restored(before: list[tuple[Any, Array]], backend: Backend, doing: str) -> list[UnidevError]:
+    """Write all old values back; why one cannot be, unless it was never replaced."""
+    failed = []
+    for x, values in reversed(before):  # since some may share memory
+        try:
+            _write_one(x, values, backend, "restoring the old values")
+        except UnidevError as error:  # noqa: PERF203
+            if _read(x, backend, doing).tobytes() != values.tobytes():
+                failed.append(error)
+    return failed
 
 
 def _read(x: Any, backend: Backend, doing: str) -> Array:

@@ -59,6 +59,8 @@ class ModelsByLibrary(Models):
     statistics = _forwarded("statistics")
     random_states = _forwarded("random_states")
     stored = _forwarded("stored")
+    numbers = _forwarded("numbers")
+    with_numbers = _forwarded("with_numbers")
     write = _forwarded("write")
     optimizer_state = _forwarded("optimizer_state")
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Models, Stored, kind_of
+from unidev.contract import Models, Stored, is_number, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_jax.copying import copied
 from unidev_jax.framework import jax
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from unidev.contract import Array, Device
     from unidev_jax.models.tree import Found
 
-_NOT_SAVED = (nnx.RngState, nnx.Intermediate)
-"""Kinds of variables that a checkpoint has not: random generators, and what a call left behind."""
+_LEFT = (Attribute, nnx.RngState, nnx.Intermediate)
+"""Not in a checkpoint: attributes, random generators, and what a call left behind."""
 
 
 class JaxModels(Models):
@@ -147,9 +147,14 @@ class JaxModels(Models):
         """
         found = {}
         for one in walk(model):
-            if isinstance(one.part, (Attribute, *_NOT_SAVED)):
+            if isinstance(one.part, _LEFT):
                 continue
             if not is_array(value_of(one.part)):
+                if isinstance(value_of(one.part), np.ndarray):
+                    raise UnsupportedOperation(
+                        f"saving {one.path}, a {kind_of(one.part)}",
+                        "it holds an array of NumPy's: make it of jax.numpy.asarray(...)",
+                    )
                 if arrays_of(one.part):
                     raise UnsupportedOperation(
                         f"saving {one.path}, a {kind_of(one.part)}",
@@ -158,6 +163,20 @@ class JaxModels(Models):
                 continue
             found[one.path] = Stored(one.part)
         return found
+
+    def numbers(self, model: Any) -> Mapping[str, Any]:
+        """Those that are the value of a variable."""
+        found = {one.path: one.part for one in once(walk(model)) if not isinstance(one.part, _LEFT)}
+        values = {path: part.get_raw_value() for path, part in found.items()}
+        return {path: value for path, value in values.items() if is_number(value)}
+
+    def with_numbers(self, model: Any, numbers: Mapping[str, Any]) -> Any:
+        """Other values of variables."""
+        for one in once(walk(model)):
+            if one.path in numbers:
+                with assigning():
+                    one.part.set_raw_value(numbers[one.path])
+        return model
 
     def write(self, x: Any, values: Array) -> None:
         """A new array on the variable's device."""

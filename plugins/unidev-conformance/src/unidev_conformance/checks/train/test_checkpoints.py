@@ -90,6 +90,30 @@ def test_loads_to_a_device(bench: Workbench, source: Device, target: Device) -> 
     check_values(bench, other.model, values_of(bench, saved.model), where)
 
 
+@check(required=True, needs=("models",), over="ring")
+def test_tensors_without_a_model(bench: Workbench, source: Device, target: Device) -> None:
+    """``load_tensors`` gives all of a file on one device by name, tied tensors as one object."""
+    where, x = f"saved on {source}, loaded on {target}", bench.matrix(source)
+    models = bench.backend.models
+    takes_both = models.takes_containers or models.rebuilds_containers
+    model = {"x": x, "tied": [x]} if takes_both else trained(bench, source, steps=2).model
+    expected = {"x": unidev.to_numpy(x)} if takes_both else values_of(bench, model)
+    expected |= {"tied.0": expected["x"]} if takes_both else {}
+    with a_folder() as folder:
+        path = folder / "model.safetensors"
+        unidev.save_parameters(model, path)
+        once = entries(path)
+        found = bench.works(unidev.load_tensors, path, target)
+    assert set(found) == set(expected), f"{where}: {sorted(found)}, not {sorted(expected)}"
+    for name, x in found.items():
+        bench.oracle.check_device(x, target, f"{where}: {name}")
+        bench.oracle.check_bytes(x, expected[name].tobytes(), f"{where}: {name}")
+        assert tuple(x.shape) == expected[name].shape, f"{where}: {name} is {tuple(x.shape)}"
+    assert len(once) < len(expected), f"the model has no tied weights: {sorted(expected)}"
+    objects = {id(x) for x in found.values()}
+    assert len(objects) == len(once), f"{where}: {len(objects)} tensors of {len(once)} entries"
+
+
 @check(required=True, needs=_BOTH, over="devices")
 def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     """A tied weight is stored once, and stays tied under both names after loading."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.containers import Frozen, Point
@@ -17,8 +19,6 @@ from unidev_conformance.kit.models.stored_models import a_folder
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
@@ -108,6 +108,37 @@ def test_loaded_anew(bench: Workbench, source: Device, target: Device) -> None:
     _check(bench, there, target, where)
     _check(bench, here, source, f"{where}, where the old tree is")
     _check(bench, other, source, f"{where}, the old tree", values=blank)
+
+
+@check(needs=("models",), over="devices")
+def test_numbers_kept(bench: Workbench, device: Device) -> None:
+    """A checkpoint of a container keeps the numbers in it, of Python's types and of NumPy's.
+
+    Also those that were tensors when the model was made, and the other way round.
+    """
+    if not (bench.backend.models.rebuilds_containers or bench.backend.models.takes_containers):
+        bench.not_applicable("in this framework containers of tensors are no models")
+    made = {"count": 0, "rate": 1.0, "on": False, "seed": 0, "root": 1j, "scale": np.float32(1)}
+    kept = {"count": 7, "rate": 0.1, "on": True, "seed": 2**100, "root": -2j}
+    kept["scale"] = np.float32(0.3)
+    pair, step, zero = (bench.make(np.array(x, "int32"), device) for x in ([1, 2], 5, 0))
+
+    def model(numbers: dict[str, Any], *more: Any) -> Any:
+        return {"w": pair, "state": [numbers, Point(*more)]}
+
+    with a_folder() as folder:
+        path = folder / "tree.safetensors"
+        bench.works(unidev.save_parameters, model(kept, 3, step), path)
+        found = bench.works(unidev.load_parameters, model(made, zero, 0), path)
+        described = bench.works(unidev.load_tensors, path, device)
+    numbers, point = found["state"]
+    for name, x in kept.items():
+        for y, where in ((numbers[name], "loaded"), (described[f"state.0.{name}"], "without it")):
+            assert type(x) is type(y), f"{where}: {name} is a {type(y).__name__}"
+            assert x == y, f"{where}: {name} is {y}, not {x}"
+    bench.oracle.check_bytes(point.x, np.int32(3).tobytes(), "a number, loaded as a tensor")
+    assert type(point.y) is int, f"a tensor, loaded as a number, is a {type(point.y).__name__}"
+    assert point.y == 5, f"a tensor of 5, loaded as a number, is {point.y}"
 
 
 @check(needs=("models", "autograd"), over="devices")
