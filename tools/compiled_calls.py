@@ -12,6 +12,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import unidev
 from unidev.nn import functional
 
@@ -320,6 +322,54 @@ CALLS: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
     "`transfer_guard`": guarded,
 }
 """By what the table calls them."""
+
+
+def copied_there(x: Tensor) -> Any:
+    return unidev.copy_to(x, GIVEN.device)
+
+
+def array_there(x: Tensor) -> Any:
+    return unidev.array([1.0, 2.0], device=GIVEN.device)
+
+
+def made_there(x: Tensor) -> Any:
+    return unidev.zeros(2, device=GIVEN.device), unidev.full((600, 600), 1.0, device=GIVEN.device)
+
+
+def put_there(x: Tensor) -> Any:
+    return unidev.device_put([1.0, HOST], GIVEN.device)[1]
+
+
+def like_there(x: Tensor) -> Any:
+    return unidev.ones_like(x, device=GIVEN.device)
+
+
+def scoped_there(x: Tensor) -> Any:
+    with GIVEN.device:
+        return unidev.ones(2)
+
+
+def split_there(x: Tensor) -> Any:
+    return unidev.split_batch(x, [GIVEN.device, GIVEN.device])
+
+
+def replicated_there(x: Tensor) -> Any:
+    return unidev.replicate(x, [GIVEN.device, GIVEN.device])
+
+
+HOST = np.ones((2, 2), "float32")
+
+PLACES: dict[str, Callable[[Tensor], Any]] = {
+    "where: `copy_to`": copied_there,
+    "where: `array`": array_there,
+    "where: `zeros`, `full`": made_there,
+    "where: `device_put` of NumPy's": put_there,
+    "where: `ones_like(x, device=...)`": like_there,
+    "where: `with device:`": scoped_there,
+    "where: `split_batch`": split_there,
+    "where: `replicate`": replicated_there,
+}
+"""By what the table calls them: functions that return tensors on ``GIVEN.device`` alone."""
 
 DRAWN = {"`rand`", "`randn`"}
 """Calls that return other numbers each time."""

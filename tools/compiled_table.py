@@ -9,8 +9,10 @@ unidev's; or, with ``--check``, if the page has something else.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import traceback
@@ -19,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from compiled_calls import ANSWERS, CALLS, DRAWN, GIVEN, prepare
+from compiled_calls import ANSWERS, CALLS, DRAWN, GIVEN, PLACES, prepare
 
 import unidev
 from unidev.cli.capability_table import columns_of, rendered
@@ -45,6 +47,9 @@ BEGIN, END = "<!-- compiled -->", "<!-- /compiled -->"
 WORKS, EAGER, ONCE, REFUSED = "works", "as eager", "once", "refused"
 FOREIGN = "refused by the framework"
 """In the user's own line: unidev was not called, or had returned."""
+THERE, ONLY_THERE, IN_SCOPE = "there", "there, or an error", "in the call's scope"
+"""Where the result is, if the function names a device: on that one; on that one, or the framework
+raises as it compiles for the device of the arguments; on that of the scope around the call."""
 BAD = "BAD"
 """Another result, or an error that is not unidev's: a defect of ours."""
 
@@ -153,6 +158,52 @@ def columns(backend: str, labels: Iterable[str]) -> dict[str, dict[str, Cell]]:
             for way in ways:
                 found[way.name][label] = _cell(label, expected, way, file)
     return found
+
+
+def places(backend: str) -> dict[str, dict[str, Cell]]:
+    """The rows about devices: where the results are of functions that name one of two GPUs."""
+    unidev.set_backend(backend)
+    return {
+        way.name: {label: _place(function, way.usual) for label, function in PLACES.items()}
+        for way in ways_of(backend)
+    }
+
+
+def _place(function: Callable[[Any], Any], compiler: Compiler) -> Cell:
+    GIVEN.device, GIVEN.net = unidev.gpu(1), None
+    near, far = (_found(function, compiler, source) for source in (GIVEN.device, unidev.gpu(0)))
+    with GIVEN.device:
+        scoped = _found(function, compiler, unidev.gpu(0))
+    if isinstance(near, Exception):
+        return _judged_error(near)
+    if near and isinstance(far, Exception):
+        return Cell(ONLY_THERE)
+    if near and far:
+        return Cell(THERE)
+    return Cell(IN_SCOPE) if scoped is True else Cell(BAD, "elsewhere, also in its scope")
+
+
+def _found(function: Call, compiler: Compiler, source: Any) -> bool | Exception:
+    """Whether all results are on the device that the function names; or what was raised."""
+    x = unidev.ones((2, 2), device=source)
+    try:
+        found = compiler(function)(x)
+    except Exception as error:  # noqa: BLE001  as in _outcome
+        return error
+    results = found if isinstance(found, (list, tuple)) else [found]
+    return all(unidev.device_of(each) is GIVEN.device for each in results)
+
+
+def _on_two_gpus(backend: str) -> dict[str, dict[str, Cell]]:
+    """``places``, of a process with two simulated GPUs."""
+    done = subprocess.run(
+        [sys.executable, __file__, backend, "--places"],
+        env={**os.environ, "UNIDEV_SIMULATE": "2"}, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {
+        name: {label: Cell(*cell) for label, cell in cells.items()} for name, cells in found.items()
+    }
 
 
 def _cell(label: str, expected: Any, way: Way, file: str) -> Cell:
@@ -269,7 +320,7 @@ class Table:
     def text(self) -> str:
         """The page."""
         heads = sorted(self.columns, key=ORDER.index)
-        table = rendered({head: self.columns[head] for head in heads}, CALLS)
+        table = rendered({head: self.columns[head] for head in heads}, [*CALLS, *PLACES])
         return f"{self._before}{BEGIN}\n{table}{END}{self._after}"
 
 
@@ -281,8 +332,14 @@ def main(words: Sequence[str]) -> int:
     does = parser.add_mutually_exclusive_group()
     does.add_argument("--update", action="store_true")
     does.add_argument("--check", action="store_true")
+    does.add_argument("--places", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(words)
+    if given.places:
+        print(json.dumps(places(given.backend)))
+        return 0
     found = columns(given.backend, [label for label in CALLS if given.only in label])
+    for way, cells in _on_two_gpus(given.backend).items():
+        found[way].update({label: cell for label, cell in cells.items() if given.only in label})
     table = Table(PAGE.read_text(encoding="utf-8"))
     has_bad = differs = False
     for way, cells in found.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutants.mutant import around, replace, torch_mutant, when_restored
+from mutants.mutant import JAX, around, mutant, replace, torch_mutant, when_restored
 from mutants.tensorflow import tensorflow_mutant
 
 
@@ -30,6 +30,16 @@ def likenesses_are_made_where_graphs_begin(backend):
     @replace(backend)
     def full_like(self, x, value):
         return self.full(tuple(x.shape), value, x.dtype, self.cpu)
+
+
+@mutant(
+    "compiled.named_devices", profile="train", plugin=JAX, everywhere="unidev_jax.copying:only_on"
+)
+def a_device_named_in_a_program_is_ignored(exact, native):
+    """A device that is no sharding, at which JAX's compiler does not look."""
+    from unidev_jax.arrays import is_tracing
+
+    return native if is_tracing() else exact(native)
 
 
 @tensorflow_mutant(

@@ -80,9 +80,7 @@ def _direct_way(request, monkeypatch):
     """With JAX's private function, and without: then only ``jax.device_put`` copies."""
     if not request.param:
         monkeypatch.setattr(copying, "_put", None)
-    copying._host_memory.cache_clear()
     yield
-    copying._host_memory.cache_clear()
 
 
 @pytest.mark.usefixtures("_direct_way")

@@ -102,6 +102,11 @@ def is_tracing() -> bool:
     return bool(_trace_state() != _outside())
 
 
+def is_compiling() -> bool:
+    """Whether that is to compile it: then new arrays are traced, too."""
+    return is_tracing() and isinstance(jax.numpy.zeros(()), TRACER)
+
+
 def _outside() -> Any:
     """JAX's state where no function is traced: that of a new thread."""
     if not _states:

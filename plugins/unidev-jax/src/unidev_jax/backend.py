@@ -9,9 +9,9 @@ import numpy as np
 
 from unidev.contract import Backend, Extent, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_jax.arrays import TRACER, check_alive, has_values, only_device, value_of
+from unidev_jax.arrays import TRACER, check_alive, has_values, is_compiling, only_device, value_of
 from unidev_jax.containers import CONTAINERS, opened
-from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, wide
+from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, only_on, wide
 from unidev_jax.devices import LocalDevices
 from unidev_jax.framework import jax, jnp
 from unidev_jax.variables import keras_optimizers, model_types, plain, variable_types
@@ -202,14 +202,28 @@ class JaxBackend(Backend):
         if np.prod(shape, dtype=np.int64) * dtype.itemsize <= most_bytes:
             return from_host(np.full(shape, value, dtype), device.native)
         with wide(dtype):
-            return jax.block_until_ready(jnp.full(shape, value, dtype, device=device.native))
+            made = jnp.full(shape, value, dtype, device=device.native)
+            if isinstance(made, TRACER):  # of which XLA knows no device yet
+                return jax.device_put(made, only_on(device.native))
+            return made.block_until_ready()
 
     def synchronize(self, device: Device) -> None:  # noqa: ARG002
         """Wait for all arrays of this process: JAX cannot wait for a device."""
         jax.block_until_ready([x for x in jax.live_arrays() if not x.is_deleted()])
 
     def native_scope(self, device: Device) -> AbstractContextManager[Any]:
-        """``jax.default_device``, which applies to one thread."""
+        """``jax.default_device``, which applies to one thread.
+
+        Raises:
+            UnsupportedOperation: JAX traces a function to compile it, in which that has no effect.
+        """
+        if is_compiling():
+            raise UnsupportedOperation(
+                f"`with {device}:` inside a function that JAX compiles",
+                "it runs on the device of its arguments, whatever the scope: enter the scope "
+                "around the call, or pass device= to what makes tensors",
+                "https://docs.jax.dev/en/latest/_autosummary/jax.default_device.html",
+            )
         scope: AbstractContextManager[Any] = jax.default_device(device.native)
         return scope
 

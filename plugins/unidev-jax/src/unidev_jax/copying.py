@@ -76,12 +76,14 @@ def wide(dtype: Any) -> AbstractContextManager[Any]:
 def copied(x: Any, native: Any) -> Any:
     """A copy of ``x`` in new memory on JAX's device ``native``, committed to it.
 
-    Without ``may_alias=False``, JAX 0.10 returns a new array on the same memory.
+    Without ``may_alias=False``, JAX 0.10 returns a new array on the same memory. Of a traced array,
+    a copy that the compiled program makes there; JAX raises if the program runs elsewhere, which it
+    does not for a device that is no sharding.
     """
     with wide(x.dtype):
         is_direct = not isinstance(x, TRACER) and is_on_host(x) and _goes_at_once(x.dtype, native)
         if not is_direct or x.nbytes > _WAITED_FOR_BYTES:
-            return jax.device_put(x, native, may_alias=False)
+            return jax.device_put(x, only_on(native), may_alias=False)
         return _put_at_once(x.aval, asarray(x), native)
 
 
@@ -90,12 +92,13 @@ def from_host(array: Array, native: Any) -> Any:
 
     JAX 0.10 reads the array later, unless it is waited for. On a CPU, it keeps the memory of an
     array that is aligned to 64 bytes, ``may_alias=False`` or not: then the values are copied again,
-    from an array of JAX's. In a function that is traced, it becomes a constant of the program.
+    from an array of JAX's. In a function that is traced, it becomes a constant of the program,
+    which then runs on ``native``, or JAX raises.
     """
     with wide(array.dtype):
         if _goes_at_once(array.dtype, native):
             return _put_at_once(jax.typeof(array), array, native)
-        made = jax.device_put(array, native)
+        made = jax.device_put(array, only_on(native))
         if isinstance(made, TRACER):
             return made
         made.block_until_ready()
@@ -106,6 +109,12 @@ def from_host(array: Array, native: Any) -> Any:
         return jax.block_until_ready(jax.device_put(made, native, may_alias=False))
 
 
+@cache
+def only_on(native: Any) -> Any:
+    """The sharding of arrays on JAX's device ``native`` alone."""
+    return jax.sharding.SingleDeviceSharding(native)
+
+
 def is_on_host(x: Any) -> bool:
     """Whether ``x`` is in a CPU's own memory, which NumPy reads."""
     sharding = x.sharding
@@ -114,7 +123,7 @@ def is_on_host(x: Any) -> bool:
 
 def _put_at_once(aval: Any, values: Array, native: Any) -> Any:
     """``values`` in new memory on ``native``, a CPU; has arrived."""
-    return _put(aval, _host_memory(native), [values], [native], True, False, _AT_ONCE)
+    return _put(aval, only_on(native), [values], [native], True, False, _AT_ONCE)
 
 
 def _goes_at_once(dtype: Any, native: Any) -> bool:
@@ -125,20 +134,14 @@ def _goes_at_once(dtype: Any, native: Any) -> bool:
     """
     config = jax.config
     return (
-        _host_memory(native) is not None
+        _AT_ONCE is not None
+        and _put is not None
+        and native.platform == "cpu"
         and dtype in _SAME_ON_HOST
         and config.jax_transfer_guard_host_to_device in _ALLOWED
         and config.jax_transfer_guard_device_to_device in _ALLOWED
         and not is_tracing()
     )
-
-
-@cache
-def _host_memory(native: Any) -> Any:
-    """The sharding of arrays on ``native``, if that is a CPU."""
-    if _put is None or _AT_ONCE is None or native.platform != "cpu":
-        return None
-    return jax.sharding.SingleDeviceSharding(native)
 
 
 @cache

@@ -14,6 +14,7 @@ from unidev_conformance.kit.models.differentiating import check_gradient, wholes
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _LR = 0.5
@@ -72,6 +73,24 @@ def test_copies(bench: Workbench) -> None:
         with device:
             y = bench.works(compiled, x)
         bench.oracle.check_copy(x, y, device, f"a compiled copy on {device}, call {start}")
+
+
+@check(required=True, needs=("probe.compile",), over="pairs")
+def test_named_devices(bench: Workbench, source: Device, target: Device) -> None:
+    """What a compiled function makes on a device is there, or the framework raises."""
+
+    def made(x: Any) -> Any:
+        return unidev.copy_to(x, target), unidev.full((2, 3), 1.0, device=target)
+
+    x = bench.make(wholes(2, 3), source)
+    try:
+        with target:
+            found = bench.probe.compile(made)(x)
+    except (unidev.UnidevError, *bench.backend.framework_errors):
+        assert source is not target, f"{target} in a function compiled for that device: an error"
+        return
+    for y, what in zip(found, ("copy_to", "full"), strict=True):
+        bench.oracle.check_device(y, target, f"{what} to {target} in a function of {source}")
 
 
 @check(required=True, needs=("probe.compile",))
