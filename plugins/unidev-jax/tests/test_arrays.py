@@ -80,7 +80,6 @@ def _direct_way(request, monkeypatch):
     """With JAX's private function, and without: then only ``jax.device_put`` copies."""
     if not request.param:
         monkeypatch.setattr(copying, "_put", None)
-    yield
 
 
 @pytest.mark.usefixtures("_direct_way")
