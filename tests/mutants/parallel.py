@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from mutants.mutant import TORCH, around, in_place_of, mutant, replace, replace_value
+from mutants.mutant import TENSORFLOW, TORCH, around, in_place_of, mutant, replace, replace_value
 from unidev.backends.numpy_backend.collectives import NumpyCollectives, _like, _plain
 from unidev.backends.numpy_backend.probe import NumpyProbe
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
@@ -64,6 +64,15 @@ def packs_the_values_that_a_sparse_tensor_has(backend):
     @replace(NumpyProbe)
     def specials(self, device):
         return {"sparse": self.make(np.array([0.0, 2.0, 0.0, 3.0]), device)}
+
+
+@multi_mutant(
+    "packing.special_tensors",
+    plugin=TENSORFLOW,
+    around=".collectives:TensorFlowCollectives.check_dense",
+)
+def sparse_tensors_are_packed_as_dense_ones(sound, self, tensors, is_packed):
+    """TensorFlow's own error, in the middle of its work."""
 
 
 @multi_mutant("reducing.values", "replicating.dtypes", around=".collectives:NumpyCollectives.pack")

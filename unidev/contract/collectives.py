@@ -86,6 +86,13 @@ class Collectives(ABC):
         """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""
         return x[start:stop]
 
+    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:
+        """Raise ``UnsupportedOperation`` for a sparse, ragged or nested tensor.
+
+        With ``is_packed``, before ``pack``; else before ``rows`` and ``concatenate``, which may
+        take some of them. By default, the framework has none.
+        """
+
     write: Callable[[Sequence[Tensor], Sequence[Tensor]], None] = optional(
         "reductions in place", "the framework's tensors are immutable"
     )

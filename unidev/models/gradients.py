@@ -289,6 +289,7 @@ def _check_names(named: Mapping[str, Any], gradients: Any) -> None:
 
 def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
     ours, theirs = Opened(parameters), Opened(gradients)
+    ours.check_whole()
     if len(ours.tensors) != len(theirs.tensors):
         raise InvalidDataError(
             f"the number of gradients ({len(theirs.tensors)}) differs from the number of "

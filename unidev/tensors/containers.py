@@ -22,6 +22,7 @@ from unidev.errors import (
     NotATensorError,
     UnidevError,
     UnsupportedContainerError,
+    UnsupportedOperation,
 )
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.handles import model_of
@@ -135,6 +136,8 @@ class Opened:
         self._tree, self._own_to = tree, own_to
         self._takes_models, self._is_array = takes_models, is_array
         self._takes_optimizers = takes_optimizers
+        self._arrays: list[object] = []
+        """Containers that are arrays to their framework, as JAX's sparse ones."""
         self._frameworks = set() if is_array is None else {"numpy"}
         """Those of the tensors that were found so far."""
         self._leaves, self._structure = _flatten(tree)
@@ -215,6 +218,8 @@ class Opened:
             return None
         if is_known:
             self._add_numpy(looked_into, hidden)
+            if opened is not None and hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
+                self._arrays.append(leaf)
             return opened if functions is None else Unpacked(leaf, functions)
         if hidden and self._own_to != "refused" and has_own_to(cls):
             return Movable(leaf, is_copied=self._own_to == "copied", counts_numpy=counts_numpy)
@@ -275,6 +280,16 @@ class Opened:
         return [
             (x.tensors[0][1] if type(x) is Movable else x, backend) for _, x, backend in self.found
         ]
+
+    def check_whole(self) -> None:
+        """Before tensors are taken by rows, or computed with: each is an array of its own.
+
+        Raises:
+            UnsupportedOperation: the tensors of an array that is several, as JAX's sparse ones.
+        """
+        for x in self._arrays:
+            way = "x.todense() makes one" if hasattr(x, "todense") else "make a dense array first"
+            raise UnsupportedOperation(f"this, for a {kind_of(x)},", f"it is several arrays: {way}")
 
     @property
     def leaves(self) -> Sequence[Any]:

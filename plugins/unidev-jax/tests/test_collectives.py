@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from jax.experimental import sparse
 
 import unidev
 from unidev import nn
@@ -50,6 +51,24 @@ def test_parts_of_a_batch_are_on_their_devices():
         [[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]
     ]  # fmt: skip
     assert [str(unidev.device_of(part)) for part in parts] == DEVICES
+
+
+@pytest.mark.parametrize("layout", [sparse.BCOO, sparse.BCSR])
+def test_sparse_arrays_have_no_rows_and_no_sums(layout):
+    """Their values and indices have others: a sum of those, or a part, is another matrix."""
+    x = unidev.copy_to({"x": layout.fromdense(jnp.eye(3))}, "gpu:0")
+    for refused in (
+        lambda: unidev.split_batch(x, DEVICES),
+        lambda: unidev.gather([x, x], "cpu"),
+        lambda: unidev.all_reduce([x, x]),
+        lambda: unidev.sgd(x, x, lr=1.0),
+    ):
+        with pytest.raises(unidev.UnsupportedOperation, match=r"several arrays: x.todense\(\)"):
+            refused()
+    (copied,) = unidev.broadcast(x, DEVICES[1:2])
+    assert copied["x"].todense().tolist() == np.eye(3).tolist()
+    (rows,) = unidev.split_batch({"x": x["x"].todense()}, DEVICES[:1])
+    assert rows["x"].tolist() == np.eye(3).tolist()
 
 
 def test_an_array_outside_of_a_variable_is_the_same_on_each_replica():

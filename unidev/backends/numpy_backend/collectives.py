@@ -47,8 +47,9 @@ class NumpyCollectives(Collectives):
         return flat
 
     def concatenate(self, tensors: Sequence[Array]) -> Array:
-        """``numpy.concatenate``."""
-        return _like(np.concatenate([_plain(x) for x in tensors]), tensors[0])
+        """``numpy.concatenate``, which would give the machine's byte order to several."""
+        dtype = tensors[0].dtype
+        return _like(np.concatenate([_plain(x) for x in tensors], dtype=dtype), tensors[0])
 
     def is_writable(self, x: Array) -> bool:
         """By NumPy's flag."""

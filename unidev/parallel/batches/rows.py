@@ -14,7 +14,7 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.data_loaders import Rows
 from unidev.errors import InvalidDataError
 from unidev.system.wording import kind_of
-from unidev.tensors.containers import replace_tensors, tensors_of
+from unidev.tensors.containers import Opened, replace_tensors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -53,7 +53,10 @@ class _Columns(Rows):
 
     def __init__(self, data: Any) -> None:
         counts: dict[int, None] = {}
-        for x, _ in tensors_of(data):
+        tree = Opened(data)
+        tree.check_whole()
+        for x, backend in tree.tensors:
+            backend.collectives.check_dense([x], False)
             if not x.shape:
                 raise InvalidDataError(
                     "data to shard has a tensor without a dimension, so no rows."

@@ -102,7 +102,9 @@ class Aligned:
 
         Raises:
             InvalidDataError: those of another tree differ, if only in the ``first_dimension``.
+            UnsupportedOperation: one is sparse, ragged or nested.
         """
+        check_whole(self._opened, self.backend, is_packed=first_dimension)
         start = 0 if first_dimension else 1
         kinds = kinds_of(self.lists[0])
         for number, tensors in enumerate(self.lists):
@@ -132,6 +134,17 @@ class Aligned:
                 f"{self._name}[0] and {self._name}[{number}] differ in which tensors are one "
                 "object: tie the same ones in each."
             )
+
+
+def check_whole(trees: Sequence[Opened], backend: Backend, *, is_packed: bool) -> None:
+    """Refuse tensors that are not one array with rows or, to be packed, one block of numbers.
+
+    Raises:
+        UnsupportedOperation: one is sparse, ragged or nested.
+    """
+    for tree in trees:
+        tree.check_whole()
+        backend.collectives.check_dense([x for x, _ in tree.tensors], is_packed)
 
 
 def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.backends.boundary import call
 from unidev.errors import InvalidDataError
-from unidev.parallel.devices.arguments import Aligned, checked_devices, checked_weights, one_backend
+from unidev.parallel.devices.arguments import (
+    Aligned,
+    check_whole,
+    checked_devices,
+    checked_weights,
+    one_backend,
+)
 from unidev.parallel.devices.packing import copied
 from unidev.system.wording import count_text
 from unidev.tensors.containers import Opened
@@ -48,14 +54,14 @@ def split_batch(
             paths and the numbers.
         DeviceError: there are no devices, or one is invalid or not available.
         NotATensorError, ContainerError: ``batch`` cannot be split.
+        UnsupportedOperation: nor can a sparse or nested tensor in it; the message says what can.
 
     >>> import unidev
     >>> shards = unidev.split_batch({"x": unidev.arange(5)}, ["cpu", "cpu"])
     >>> [unidev.to_numpy(shard["x"]).tolist() for shard in shards]
     [[0, 1, 2], [3, 4]]
     """
-    tree = Opened(batch)
-    backend = one_backend(tree.tensors, "batch")
+    tree, backend = _batch(batch)
     targets = checked_devices(devices, backend)
     sizes = shares(_rows(tree), len(targets), checked_weights(weights, len(targets), "each device"))
     if 0 in sizes:
@@ -73,8 +79,7 @@ def split_batch(
 
 def rows_for(batch: T, device: Device, number: int, count: int) -> T:
     """The shard ``number`` of ``count`` of those that ``split_batch`` makes, on ``device``."""
-    tree = Opened(batch)
-    backend = one_backend(tree.tensors, "batch")
+    tree, backend = _batch(batch)
     sizes = shares(_rows(tree), count, None)
     if 0 in sizes:
         raise InvalidDataError(
@@ -84,6 +89,13 @@ def rows_for(batch: T, device: Device, number: int, count: int) -> T:
     start = sum(sizes[:number])
     found: T = _rows_on(tree, backend, device, range(start, start + sizes[number]))
     return found
+
+
+def _batch(batch: Any) -> tuple[Opened, Backend]:
+    tree = Opened(batch)
+    backend = one_backend(tree.tensors, "batch")
+    check_whole([tree], backend, is_packed=False)
+    return tree, backend
 
 
 def _rows_on(tree: Opened, backend: Backend, device: Device, rows: range) -> Any:
@@ -114,6 +126,7 @@ def gather(shards: Sequence[T], device: DeviceLike) -> T:
         InvalidDataError: structures, shapes or dtypes do not match, or a tensor has no dimension;
             the message has the paths.
         UnsupportedContainerError: ``shards`` is not a list.
+        UnsupportedOperation: as of ``split_batch``.
         DeviceError: ``device`` is invalid or not available.
 
     >>> import unidev

@@ -60,7 +60,8 @@ def all_reduce(
         DeviceMismatchError: a tree is on two devices.
         UnsupportedDtypeError: ``mean`` of integers, ``min`` or ``max`` of complex numbers, bool, or
             an operation that the framework lacks for a less usual dtype.
-        UnsupportedOperation: ``in_place`` with immutable tensors. Nothing has been written.
+        UnsupportedOperation: a sparse, ragged or nested tensor, or ``in_place`` with immutable
+            tensors. Nothing has been written.
         NotATensorError, ContainerError: ``trees`` is not a list of trees.
 
     Semantics: ``torch.distributed.all_reduce``; d2l's ``allreduce``, except that d2l's replaces

@@ -72,6 +72,7 @@ def broadcast(tree: T, devices: Sequence[DeviceLike], /) -> list[T]:
         DeviceMismatchError: the tensors are on several devices.
         DeviceError: there are no devices, or one is invalid or not available.
         NotATensorError, ContainerError: ``tree`` cannot be copied.
+        UnsupportedOperation: a tensor is sparse, ragged or nested: ``replicate`` copies it.
 
     >>> import unidev
     >>> a, b = unidev.broadcast([unidev.ones(2), unidev.zeros(())], ["cpu", "cpu"])
@@ -82,6 +83,7 @@ def broadcast(tree: T, devices: Sequence[DeviceLike], /) -> list[T]:
     backend = one_backend(opened.tensors, "tree")
     targets = checked_devices(devices, backend)
     check_same_device(tree=tree)
+    backend.collectives.check_dense([x for x, _ in opened.tensors], True)
     unique = {id(x): x for x, _ in opened.tensors}
     copies = copied_to(backend, list(unique.values()), targets, "broadcast")
     made = [dict(zip(unique, tensors, strict=True)) for tensors in copies]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def gathered_rows(tree: Any, padded: object, gather: Gather) -> Any:
     """As ``Group.gather_rows``, by the group's ``gather``."""
-    given = Tree(tree)
+    given = Tree(tree, is_whole=True)
     rows = _rows(given)
     left_out = non_negative_integer(padded, rows)
     if left_out is None:

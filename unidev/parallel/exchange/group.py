@@ -147,7 +147,7 @@ class Group:
         """
         self.check_caller()  # also of a tree that holds nothing
         into = IN_PLACE if flag("in_place", in_place) else NEW_MEMORY
-        found: T = self.all_reduce_tree(Tree(tree), op, weights, into)
+        found: T = self.all_reduce_tree(Tree(tree, is_whole=True), op, weights, into)
         return found
 
     def all_reduce_tree(

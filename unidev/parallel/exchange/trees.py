@@ -31,10 +31,13 @@ class Tree:
         device: that of all of them.
     """
 
-    def __init__(self, tree: Any) -> None:
+    def __init__(self, tree: Any, *, is_whole: bool = False) -> None:
         self.tree = tree
         self._opened = Opened(tree)
         self.backend = one_backend(self._opened.tensors, "the tree")
+        if is_whole:  # what has the tensors' own rows and sums
+            self._opened.check_whole()
+        self.backend.collectives.check_dense([x for x, _ in self._opened.tensors], True)
         self._ties = ties_of(self._opened)
         self.tensors: list[Tensor] = unique_tensors(self._opened, self._ties)
         self.kinds: list[Kind] = kinds_of(self.tensors)

@@ -40,13 +40,13 @@ class MxnetCollectives(Collectives):
                 start = stop
         return unpacked
 
-    def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
+    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:  # noqa: ARG002
         """Refuses sparse arrays, of which MXNet slices some by rows, and others not."""
-        if isinstance(x, BaseSparseNDArray):
-            raise UnsupportedOperation(
-                f"splitting a sparse array ({x.stype})", "use x.tostype('default') first"
-            )
-        return super().rows(x, start, stop)
+        for x in tensors:
+            if isinstance(x, BaseSparseNDArray):
+                raise UnsupportedOperation(
+                    f"this, for a sparse array ({x.stype}),", "use x.tostype('default') first"
+                )
 
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
         """Writes to ``a``."""

@@ -34,7 +34,7 @@ class PaddleCollectives(Collectives):
 
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
         """``concat``, which the simulator lacks: Paddle's fallback takes ten times as long."""
-        _check_dense(tensors)
+        self.check_dense(tensors, True)
         place = tensors[0].place
         if self._is_simulated(place):  # bfloat16 travels as uint16, both ways
             flat = np.concatenate([x.numpy().reshape(-1) for x in tensors])
@@ -59,7 +59,7 @@ class PaddleCollectives(Collectives):
 
     def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
         """A slice, which is a view."""
-        _check_dense([x])
+        self.check_dense([x], False)
         return x[start:stop]
 
     def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
@@ -78,13 +78,21 @@ class PaddleCollectives(Collectives):
         On a simulated GPU an empty slice ends the process, and of empty tensors alone the result
         is on the CPU (3.3.1).
         """
-        _check_dense(tensors)
+        self.check_dense(tensors, True)
         filled = [x for x in tensors if x.size]
         if filled:
             return operations.concat(filled, 0)
         first = tensors[0]
         shape = (sum(x.shape[0] for x in tensors), *first.shape[1:])
         return self.backend.empty(shape, first.dtype, self.backend.device_of(first))
+
+    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:  # noqa: ARG002
+        """Before Paddle's operations for dense tensors, in which a sparse one ends the process."""
+        for x in tensors:
+            if not isinstance(x, paddle.Tensor):
+                raise in_static_graph("computing on a tensor's device")
+            if not x.is_dense():
+                raise not_dense(x)
 
     def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
         """All are."""
@@ -102,12 +110,3 @@ class PaddleCollectives(Collectives):
 
 def _flat(x: Tensor) -> Tensor:
     return operations.reshape(x, [-1])
-
-
-def _check_dense(tensors: Sequence[Tensor]) -> None:
-    """Before Paddle's operations for dense tensors, in which a sparse one ends the process."""
-    for x in tensors:
-        if not isinstance(x, paddle.Tensor):
-            raise in_static_graph("computing on a tensor's device")
-        if not x.is_dense():
-            raise not_dense(x)

@@ -11,7 +11,7 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from unidev.contract import Collectives
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.models.swap import native_variable
-from unidev_tensorflow.tensors import DISTRIBUTED
+from unidev_tensorflow.tensors import COMPOSITES, DISTRIBUTED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,16 +22,9 @@ if TYPE_CHECKING:
 _OPERATIONS = {"sum": tf.add, "min": tf.minimum, "max": tf.maximum}
 
 
-def _dense(x: Tensor) -> Tensor:
-    """A tensor or TensorFlow's own variable.
-
-    Slices are refused, which TensorFlow's operations would make dense without a word.
-    """
-    if isinstance(x, tf.IndexedSlices):
-        raise UnsupportedOperation(
-            "packing a tf.IndexedSlices", "use tf.convert_to_tensor(x) first, which makes it dense"
-        )
-    return native_variable(x)
+_HAVE_ROWS = (tf.RaggedTensor, tf.SparseTensor)
+"""Composite tensors that TensorFlow slices and concatenates."""
+_DENSE = {tf.RaggedTensor: "x.to_tensor()", tf.SparseTensor: "tf.sparse.to_dense(x)"}
 
 
 class TensorFlowCollectives(Collectives):
@@ -40,7 +33,7 @@ class TensorFlowCollectives(Collectives):
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
         """``tf.concat``, which gives the tensor itself for a single one: that is copied."""
         with self._scope(tensors[0]):
-            values = map(_dense, tensors)
+            values = map(native_variable, tensors)
             flat = [x if x.shape.rank == 1 else _reshaped(x, (-1,)) for x in values]
             return tf.raw_ops.DeepCopy(x=flat[0]) if len(flat) == 1 else tf.concat(flat, 0)
 
@@ -66,12 +59,30 @@ class TensorFlowCollectives(Collectives):
     def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
         """``tf.concat``."""
         with self._scope(tensors[0]):
-            return tf.concat([_dense(x) for x in tensors], 0)
+            if isinstance(tensors[0], tf.SparseTensor):
+                return tf.sparse.concat(0, list(tensors))
+            return tf.concat([native_variable(x) for x in tensors], 0)
 
     def rows(self, x: Tensor, start: int, stop: int) -> Tensor:
         """A slice."""
         with self._scope(x):
+            if isinstance(x, tf.SparseTensor):
+                sizes = [stop - start, *x.shape[1:]]
+                return tf.sparse.slice(x, [start, *[0] * len(x.shape[1:])], sizes)
             return x[start:stop]
+
+    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:
+        """Slices are refused, too, which TensorFlow's operations would make dense without a word.
+
+        Raises:
+            UnsupportedOperation: a composite tensor cannot be packed, or has no rows.
+        """
+        for x in tensors:
+            if isinstance(x, COMPOSITES) and (is_packed or not isinstance(x, _HAVE_ROWS)):
+                way = _DENSE.get(type(x), "tf.convert_to_tensor(x)")
+                raise UnsupportedOperation(
+                    f"this, for a {type(x).__name__},", f"use {way} first, which makes it dense"
+                )
 
     def is_writable(self, x: Tensor) -> bool:
         """Variables are, unless a strategy distributes them."""

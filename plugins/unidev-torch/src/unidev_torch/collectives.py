@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from unidev.contract import Collectives
-from unidev.errors import UnsupportedDtypeError
+from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +87,25 @@ class TorchCollectives(Collectives):
     def concatenate(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """``torch.cat``."""
         return torch.cat(list(tensors))
+
+    def rows(self, x: torch.Tensor, start: int, stop: int) -> torch.Tensor:
+        """A view; of a sparse tensor, a copy."""
+        if x.layout is torch.sparse_coo:
+            return x.narrow_copy(0, start, stop - start)
+        return x[start:stop]
+
+    def check_dense(self, tensors: Sequence[torch.Tensor], is_packed: bool) -> None:
+        """``torch.cat`` takes those of the layout COO, too."""
+        for x in tensors:
+            if x.layout is torch.strided and not x.is_nested:
+                continue
+            if x.is_nested:
+                what, way = "nested", "torch.nested.to_padded_tensor(x, 0.0) makes a dense one"
+            elif is_packed or x.layout is not torch.sparse_coo:
+                what, way = str(x.layout).removeprefix("torch."), "use x.to_dense() first"
+            else:
+                continue
+            raise UnsupportedOperation(f"this, for a {what} tensor,", way)
 
     def is_writable(self, x: torch.Tensor) -> bool:
         """Not if several elements are one (``expand``), nor outside of its mode if of inference."""
