@@ -37,12 +37,8 @@ def measure(
     effort: Effort = QUICK,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Summary:
-    """Seconds per call; ``call`` itself must wait until its work is done.
-
-    The first call is a warm-up: a framework compiles, chooses algorithms and allocates memory in
-    it.
-    """
-    call()
+    """Seconds per call; ``call`` itself must wait until its work is done."""
+    call()  # a framework compiles, chooses algorithms and allocates memory
     began = clock()
     call()
     first_s = clock() - began

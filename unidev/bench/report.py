@@ -108,9 +108,8 @@ class DeviceReport:
         computing = self.computing_ranking
         best = self._trial(self.ranking.best)
         quickest = self._trial(computing.best)
-        if computing.is_too_close or quickest is best:
-            return ""
-        if not is_faster(quickest.computing, best.computing):
+        is_quicker = quickest is not best and is_faster(quickest.computing, best.computing)
+        if computing.is_too_close or not is_quicker:
             return ""
         factor = times(ratio(best.computing, quickest.computing))
         return (

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
     from unidev.device import Device
-    from unidev.system.gpu_state import GpuState
 
     Progress = Callable[[int, int, Task], None]
     """Called with the number of finished tasks, the number of all tasks, and the next task."""
@@ -40,26 +39,26 @@ QUICK_S, FULL_S = 80.0, 1800.0
 def run(
     backend: Backend, *, is_full: bool, progress: Progress, limit_s: float | None = None
 ) -> Bench:
-    """Measure everything on ``backend``. Simulated devices are listed but never timed.
-
-    ``limit_s`` replaces the seconds for each device.
-    """
+    """Measure everything on the real devices of ``backend``, each for up to ``limit_s``."""
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
     devices, installation = devices_of(backend), backend.installation
     host = Host(backend, [each for each in devices if not each.is_simulated])
     tasks = list(all_tasks(host))
     before = read_states() if any(each.kind == "gpu" for each in devices) else ()
     began = time.monotonic()
-    default_s = FULL_S if is_full else QUICK_S
-    budget_s = default_s if limit_s is None else limit_s
+    if limit_s is None:
+        limit_s = FULL_S if is_full else QUICK_S
     spent = dict.fromkeys(devices, 0.0)
     results = []
     for done, task in enumerate(tasks):
         progress(done, len(tasks), task)
         start = time.monotonic()
-        is_late = spent[task.payer] > budget_s
+        is_late = spent[task.payer] > limit_s
         results.append(_result(task, backend, is_full=is_full, is_late=is_late))
         spent[task.payer] += time.monotonic() - start
+    seconds = time.monotonic() - began
+    after = {each.index: each for each in read_states()} if before else {}  # clocks are still high
+    states = tuple(GpuRecord(before=each, after=after.get(each.index)) for each in before)
     return Bench(
         backend=backend.name,
         framework=backend.spec.framework,
@@ -71,13 +70,13 @@ def run(
         load=load,
         date=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
         is_full=is_full,
-        seconds=time.monotonic() - began,
+        seconds=seconds,
         devices=tuple(_device(each) for each in devices),
         results=tuple(results),
         cpu_mhz=cpu_mhz(),
         driver=driver_version() if before else None,
         settings={} if isinstance(installation, Unsupported) else installation.settings(),
-        gpu_states=_records(before),
+        gpu_states=states,
     )
 
 
@@ -90,12 +89,6 @@ def _device(device: Device) -> DeviceRecord:
     except (UnsupportedOperation, FrameworkError):
         return record
     return replace(record, total_bytes=found.total_bytes, is_memory_shared=found.is_shared)
-
-
-def _records(before: tuple[GpuState, ...]) -> tuple[GpuRecord, ...]:
-    """The states before, each with that of now: clocks have not fallen yet."""
-    after = {each.index: each for each in read_states()} if before else {}
-    return tuple(GpuRecord(before=each, after=after.get(each.index)) for each in before)
 
 
 def all_tasks(host: Host) -> Iterator[Task]:

@@ -1,7 +1,4 @@
-"""A worker's process: sees its own GPUs only, imports the function, runs it, and reports.
-
-It leaves when all have finished.
-"""
+"""A worker's process: sees its own GPUs only, runs the function, and leaves when all have."""
 
 from __future__ import annotations
 
@@ -81,10 +78,7 @@ def main() -> None:
 
 
 def _see_own_gpus(own: Membership, place: int) -> None:
-    """Let this process see the ``own.gpus`` GPUs at its ``place`` among the workers of its host.
-
-    By the vendors' variables, before a framework is imported.
-    """
+    """Hide the other workers' GPUs, by the vendors' variables, before a framework is imported."""
     first = place * own.gpus
     variables = restriction(os.environ, first, own.gpus)
     numbers = variables["HIP_VISIBLE_DEVICES"]  # or CUDA's, if that was set

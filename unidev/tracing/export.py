@@ -90,11 +90,9 @@ def _exchanges(trace: Record, process: int, track: int) -> Iterator[dict[str, An
     if trace.exchanges:
         yield _name("thread_name", process, track, "exchange of gradients with other workers")
     for each in trace.exchanges:
-        waited_s = each.seconds - each.hidden_s
-        middle = each.start + each.hidden_s
         for what, start, seconds in (
             ("while backward runs", each.start, each.hidden_s),
-            ("waited for", middle, waited_s),
+            ("waited for", each.start + each.hidden_s, each.seconds - each.hidden_s),
         ):
             if seconds:
                 lasting = _lasting(start - trace.start, seconds, process, track)

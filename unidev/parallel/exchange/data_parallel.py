@@ -21,7 +21,7 @@ from unidev.parallel.exchange.exchanging import ANYWHERE
 from unidev.parallel.exchange.group import group
 from unidev.parallel.exchange.moments import BatchMoments
 from unidev.parallel.exchange.overlap import Overlap, Step
-from unidev.parallel.exchange.plans import check_narrow
+from unidev.parallel.exchange.transport import check_narrow
 from unidev.parallel.exchange.trees import Tree
 from unidev.system.wording import shown
 from unidev.tensors.checks import device_of

@@ -17,8 +17,15 @@ from unidev.parallel.exchange.agreeing import (
     with_weights,
 )
 from unidev.parallel.exchange.engines import Engines
-from unidev.parallel.exchange.plans import Plan, Stage, stages_of
-from unidev.parallel.exchange.transport import arrived, outgoing, with_empty_ones, write_back
+from unidev.parallel.exchange.transport import (
+    Plan,
+    Stage,
+    arrived,
+    outgoing,
+    stages_of,
+    with_empty_ones,
+    write_back,
+)
 from unidev.system.host.board import JOINING, OPERATIONS
 
 if TYPE_CHECKING:

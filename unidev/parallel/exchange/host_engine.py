@@ -32,17 +32,26 @@ class _EveryName(frozenset[str]):
         return name not in ("", "bfloat16")
 
 
-_ALL = MappingProxyType(dict.fromkeys(("sum", "min", "max", "broadcast", "gather"), _EveryName()))
+class _OwnEngine(GroupEngine):
+    """An engine of ours: what it needs is there as long as the run."""
+
+    carries = MappingProxyType(
+        dict.fromkeys(("sum", "min", "max", "broadcast", "gather"), _EveryName())
+    )
+    gathered = MappingProxyType({})
+
+    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
+        """There is nothing to join."""
+
+    def leave(self) -> None:
+        """There is nothing to leave."""
 
 
-class HostEngine(GroupEngine):
+class HostEngine(_OwnEngine):
     """By NumPy: each worker combines a part of what all have, in the order of ranks.
 
     On one host the arrays are exchanged in memory that the workers share, else by the channel.
     """
-
-    carries = _ALL
-    gathered = MappingProxyType({})
 
     def __init__(self, backend: Backend, relay: Relay, rank: int) -> None:
         super().__init__(backend)
@@ -50,9 +59,6 @@ class HostEngine(GroupEngine):
         self._carrier = (
             MessageCarrier(relay) if relay.memory is None else MemoryCarrier(relay.memory)
         )
-
-    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
-        """The channel is there already."""
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """In new memory."""
@@ -79,9 +85,6 @@ class HostEngine(GroupEngine):
         """Return when all have come."""
         self._carrier.barrier()
 
-    def leave(self) -> None:
-        """The channel stays."""
-
     def _read(self, flat: Tensor) -> Array:
         """The values in memory that may be written to, in the order of C."""
         return np.asarray(self.backend.to_numpy(flat), order="C")
@@ -91,14 +94,8 @@ class HostEngine(GroupEngine):
         return self.backend.from_numpy(array, like.dtype, self.backend.device_of(like))
 
 
-class SingleWorkerEngine(GroupEngine):
+class SingleWorkerEngine(_OwnEngine):
     """A group of one: what it has is the result."""
-
-    carries = _ALL
-    gathered = MappingProxyType({})
-
-    def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
-        """There is no other."""
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:  # noqa: ARG002  of one
         """``flat`` itself."""
@@ -113,7 +110,4 @@ class SingleWorkerEngine(GroupEngine):
         return [self.backend.copy_to(flat, self.backend.device_of(flat), False)]
 
     def barrier(self) -> None:
-        """There is no other."""
-
-    def leave(self) -> None:
         """There is no other."""

@@ -23,8 +23,7 @@ from unidev.parallel.devices.packing import (
 )
 from unidev.parallel.exchange.agreeing import Proposal, code_of
 from unidev.parallel.exchange.host_engine import HostEngine
-from unidev.parallel.exchange.plans import stages_of
-from unidev.parallel.exchange.transport import arrived, departing
+from unidev.parallel.exchange.transport import arrived, departing, stages_of
 from unidev.parallel.exchange.trees import described_kinds
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.device import Device
     from unidev.parallel.exchange.exchanging import Exchange
-    from unidev.parallel.exchange.plans import Stage
+    from unidev.parallel.exchange.transport import Stage
 
     Tensor = Any
 
@@ -75,7 +74,7 @@ class Overlap:
     def __init__(
         self, exchange: Exchange, backend: Backend, *, is_mean: bool, reduce_dtype: str | None
     ) -> None:
-        self._reduce_dtype = reduce_dtype
+        self.reduce_dtype = reduce_dtype
         self.exchange = exchange
         self.backend = backend
         self.is_mean = is_mean
@@ -93,11 +92,6 @@ class Overlap:
                 name = portable_name(kind.dtype, self.backend)
                 known[kind.dtype] = self.backend.dtypes.get(name or "", kind.dtype)
         return [Kind(shape, known[dtype]) for shape, dtype in found]
-
-    @property
-    def is_narrow(self) -> bool:
-        """Whether gradients become narrower to travel: what computes with them comes first."""
-        return self._reduce_dtype is not None
 
     @cached_property
     def is_shown(self) -> bool:
@@ -119,7 +113,7 @@ class Overlap:
         """The plan for tensors of these kinds, of which the last is the loss, in this ``order``."""
         backend, in_order = self.backend, [kinds[position] for position in order]
         engines = self.exchange.engines.of(backend)
-        if self._reduce_dtype is None:
+        if self.reduce_dtype is None:
             engines = self.exchange.engines.for_kinds(backend, kinds, device)
         by_memory = isinstance(engines[0], HostEngine)
         # At the end of backward the gradients are ours: large ones need not be copied. So quick an
@@ -127,7 +121,7 @@ class Overlap:
         is_early = self.is_shown and not by_memory
         found = _buckets(backend, in_order) if is_early else buckets_of(backend, in_order)
         buckets = [each._replace(positions=[order[at] for at in each.positions]) for each in found]
-        narrow = self._reduce_dtype
+        narrow = self.reduce_dtype
         stages = stages_of(backend, kinds, buckets, "sum", engines, reduce_dtype=narrow)
         stage_of = [-1] * len(kinds)
         for number, stage in enumerate(stages):
@@ -140,7 +134,7 @@ class Overlap:
 
     @property
     def _call(self) -> str:
-        narrow = f" in {self._reduce_dtype}" if self._reduce_dtype else ""
+        narrow = f" in {self.reduce_dtype}" if self.reduce_dtype else ""
         return f"all_reduce of {'mean' if self.is_mean else 'sum'} in a step{narrow}"
 
     def propose(self, plan: _Plan, weight: float) -> Proposal:
@@ -263,10 +257,10 @@ class Step:
                 running.given[position] = None
             if not stage.bucket.is_packed:
                 self._send(running, stage, given[0], self._factor)
-            elif stage.way.wide is None or self._overlap.is_narrow:
+            elif stage.way.wide is None or self._overlap.reduce_dtype is not None:
                 flat = use.pack_scaled(given, self._factor, plan.memory[number])
                 self._send(running, stage, flat)
-            else:  # wider first: a factor would cost digits
+            else:  # a factor comes after a wider dtype, and before a narrower one: it costs digits
                 self._send(running, stage, use.pack(given), self._factor)
 
     def _send(
@@ -282,11 +276,8 @@ class Step:
         self._is_interrupted = self._overlap.exchange.open.next_number != self._collectives
 
     def is_planned(self, loss: Tensor, gradients: Mapping[str, Tensor]) -> bool:
-        """Whether ``finish`` exchanges these; the other workers then count on it.
-
-        They may be of a step that was not watched, such as the sums of several steps.
-        """
-        if self._key is None:
+        """Whether ``finish`` exchanges these; the other workers then count on it."""
+        if self._key is None:  # not watched, such as the sums of several steps
             self.wants(gradients)
             self.evaluated(loss)
             self.backward_is_done()

@@ -92,10 +92,7 @@ class Mark:
         return int(self._cells[self._start]) + 1
 
     def propose(self, number: int, code: int, weight: float) -> None:
-        """Show what collective ``number`` is to this worker, and its weight; waits for nobody.
-
-        Also before it has entered it.
-        """
+        """Show, also before entering it, what collective ``number`` is; waits for nobody."""
         cells, word = self._cells, _word(code, number)
         at = self._start + _place(number)
         bits = cells[at + 1] = bits_of(weight)

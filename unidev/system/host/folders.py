@@ -20,10 +20,7 @@ PREFIX = "unidev-run-"
 
 @contextmanager
 def own_folder() -> Iterator[str]:
-    """An empty folder that is deleted afterwards; deletes those whose owners have ended.
-
-    Only this user's, and whatever launcher made them.
-    """
+    """An empty folder, deleted afterwards; deletes this user's whose processes have ended."""
     sweep()
     folder = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
     try:

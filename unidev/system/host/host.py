@@ -13,7 +13,7 @@ import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.errors import UnsupportedOperation
 from unidev.system.child_processes import end_group
@@ -112,9 +112,13 @@ class WorkerHost:
 
     def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
         """Start processes beside the workers."""
-        self._guard = self._guard or _start_guard(self._mark)
+        if self._guard is None:
+            quiet = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+            self._guard = _start_beside("keep_guard", self._mark, **quiet)
         for helper in helpers:
-            self._helpers.append(_start_helper(helper, with_mark(self._mark)))
+            environment = {**os.environ, **helper.environment, **with_mark(self._mark)}
+            started = _start_beside("main", *helper.arguments, env=environment)
+            self._helpers.append(started)
 
     def wake(self) -> None:
         """Let ``events`` return, which waits in another thread."""
@@ -343,23 +347,9 @@ def _python(program: str) -> list[str]:
     return [sys.executable, "-c", f"{path}; {program}"]
 
 
-def _start_guard(mark: str) -> subprocess.Popen[bytes]:
-    program = "from unidev.system.host.guarding import keep_guard; keep_guard()"
-    return subprocess.Popen(  # noqa: S603  our own interpreter
-        [*_python(program), str(os.getpid()), mark],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-
-
-def _start_helper(helper: HelperProcess, mark: dict[str, str]) -> subprocess.Popen[bytes]:
-    program = "from unidev.system.host.guarding import main; main()"
-    return subprocess.Popen(  # noqa: S603  our own interpreter
-        [*_python(program), str(os.getpid()), *helper.arguments],
-        env={**os.environ, **helper.environment, **mark},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
+def _start_beside(function: str, *arguments: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a function of ``guarding``, which ends with this process."""
+    program = f"from unidev.system.host.guarding import {function}; {function}()"
+    command = [*_python(program), str(os.getpid()), *arguments]
+    options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, **options}
+    return subprocess.Popen(command, start_new_session=True, **options)  # noqa: S603  our own
