@@ -84,8 +84,7 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
         DeletedTensorError: ``batches`` is a tensor whose memory is gone.
         UnsupportedOperation: an iteration that began before a fork goes on in the child.
 
-    An error of the loader or of ``device_put`` is raised in place of the batch, with its own
-    traceback.
+    An error of the loader or of ``device_put`` is raised in the batch's place, with its traceback.
 
     >>> import numpy as np
     >>> import unidev

@@ -38,7 +38,11 @@ class BatchMoments:
         number, self._layers = self._layers, self._layers + 1
         with device, unrecorded(backend):
             own = [mean, deviations, backend.full((1,), float(count), mean.dtype, device)]
-            gathered = self._gathered(number, own)
+            names = [f"{x} for batch norm {number}" for x in ("means", "deviations", "count")]
+            gathered = call(
+                backend, self._exchange.all_gather, Tree.of_own(names, own, backend),
+                doing="normalising over the workers",
+            )  # fmt: skip
             means, spreads, counts = zip(*gathered, strict=True)
             total = _sum(counts)
             shares = [each / total for each in counts]
@@ -57,14 +61,6 @@ class BatchMoments:
                 return (by_mean + pulled) * share, by_variance / total
 
         return Moments(middle, within + between, total, gradients)
-
-    def _gathered(self, number: int, own: list[Tensor]) -> Sequence[Sequence[Tensor]]:
-        names = [f"{what} for batch norm {number}" for what in ("means", "deviations", "count")]
-        found: Sequence[Sequence[Tensor]] = call(
-            self._backend, self._exchange.all_gather, Tree.of_own(names, own, self._backend),
-            doing="normalising over the workers",
-        )  # fmt: skip
-        return found
 
     def _summed(self, number: int, own: list[Tensor]) -> Sequence[Tensor]:
         """The sums of all workers' gradients, as they count in the gradient of this one's loss.
