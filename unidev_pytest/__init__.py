@@ -5,13 +5,15 @@ it stands beside the package ``unidev``, not in it, imports only pytest, and imp
 test, a fixture or an option needs it.
 """
 
+import contextlib
+import os
 import re
 from importlib.util import find_spec
+from typing import TextIO
 
 import pytest
 
-# `terminal` before all: it keeps the stderr that pytest starts with.
-pytest_plugins = ("unidev_pytest.terminal", "unidev_pytest.devices", "unidev_pytest.guard")
+pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard")
 
 _PLUGIN = "unidev_conformance.pytest_plugin"
 _SUITE = re.compile(r"unidev[._/-]conformance(?![^.:/])")
@@ -34,3 +36,22 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         )
     if not early_config.pluginmanager.has_plugin(_PLUGIN):
         raise pytest.UsageError(f"the conformance suite needs its plugin: add `-p {_PLUGIN}`")
+
+
+_kept_stderr: int | None = None
+with contextlib.suppress(OSError):  # the process has none
+    _kept_stderr = os.dup(2)
+"""A copy of the stderr with which pytest started: what takes long is reported there.
+
+Without it, a simulator that is built during a test would look like a test that hangs.
+"""
+
+
+def stderr() -> TextIO | None:
+    """That stream while pytest keeps what is printed; None while stderr is the process's own."""
+    if _kept_stderr is None:
+        return None
+    with contextlib.suppress(OSError):  # closed meanwhile
+        if not os.path.samestat(os.fstat(2), os.fstat(_kept_stderr)):
+            return open(_kept_stderr, "w", encoding="utf-8", errors="replace", closefd=False)
+    return None

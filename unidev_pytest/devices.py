@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -57,7 +57,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     """Set the number of simulated GPUs and their name, before a ``conftest.py`` is imported."""
     count, source = _simulated(early_config)
-    name, source_of_name = _name(early_config)
+    name, source_of_name = _given(early_config, "unidev_simulate_as")
     if count is not None:
         _check_nothing_is_loaded(count, source)
         early_config.stash[_SOURCE] = source, count
@@ -178,15 +178,11 @@ def unidev_gpus(request: pytest.FixtureRequest) -> Callable[[int], list[Device]]
 
 def _simulated(config: pytest.Config) -> tuple[int | None, str]:
     """The number, and what gave it; None: neither the command line nor a file of settings."""
-    option: int | None = config.known_args_namespace.unidev_simulate
-    if option is not None:
-        return option, "--unidev-simulate"
-    text = str(config.getini("unidev_simulate")).strip()
-    if not text:
-        return None, ""
-    source = f"the setting unidev_simulate in {config.inipath}"
+    given, source = _given(config, "unidev_simulate")
+    if not isinstance(given, str):
+        return given, source
     try:
-        count = _count(text)
+        count = _count(given)
     except argparse.ArgumentTypeError as error:
         raise pytest.UsageError(f"{source}: {error}") from None
     variable = os.environ.get(_VARIABLE, "").strip()
@@ -198,13 +194,13 @@ def _simulated(config: pytest.Config) -> tuple[int | None, str]:
     return count, source
 
 
-def _name(config: pytest.Config) -> tuple[str | None, str]:
-    """Their name, and what gave it; None: neither the command line nor a file of settings."""
-    option: str | None = config.known_args_namespace.unidev_simulate_as
+def _given(config: pytest.Config, setting: str) -> tuple[Any, str]:
+    """The option of that name, else the text in a file of settings, and which; None: neither."""
+    option = getattr(config.known_args_namespace, setting)
     if option is not None:
-        return option, "--unidev-simulate-as"
-    text = str(config.getini("unidev_simulate_as")).strip()
-    return (text, f"the setting unidev_simulate_as in {config.inipath}") if text else (None, "")
+        return option, f"--{setting.replace('_', '-')}"
+    text = str(config.getini(setting)).strip()
+    return (text, f"the setting {setting} in {config.inipath}") if text else (None, "")
 
 
 def _prepare_for_name(source: str) -> None:
@@ -258,16 +254,12 @@ def _check_number(config: pytest.Config) -> None:
 
 def _set(config: pytest.Config, variable: str, value: str | None) -> None:
     """Set a variable, which processes that tests start inherit, until pytest ends."""
-    before = os.environ.get(variable)
-    _write(variable, value)
-    config.add_cleanup(lambda: _write(variable, before))
-
-
-def _write(variable: str, value: str | None) -> None:
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
     if value is None:
-        os.environ.pop(variable, None)
+        patch.delenv(variable, raising=False)
     else:
-        os.environ[variable] = value
+        patch.setenv(variable, value)
 
 
 def _too_few(count: int, there: int, backend: Backend) -> str:
@@ -313,8 +305,6 @@ def _is_parametrized(metafunc: pytest.Metafunc) -> bool:
     """Whether the test's own ``parametrize`` names the backends."""
     for mark in metafunc.definition.iter_markers("parametrize"):
         names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
-        if _BACKEND in (
-            [each.strip() for each in names.split(",")] if isinstance(names, str) else names
-        ):
+        if _BACKEND in (map(str.strip, names.split(",")) if isinstance(names, str) else names):
             return True
     return False

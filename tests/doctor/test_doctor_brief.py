@@ -106,8 +106,8 @@ def test_the_machine_is_looked_at_once_and_no_process_is_started(run_python) -> 
         import unidev
         from unidev.system import machine
         times = []
-        read = machine._pci_count
-        machine._pci_count = lambda root: times.append(1) or read(root)
+        read = machine._pci
+        machine._pci = lambda bus: times.append(1) or read(bus)
         for _ in range(3):
             try:
                 unidev.gpu()

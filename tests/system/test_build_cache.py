@@ -238,7 +238,7 @@ def test_waiting_for_another_process_and_building_are_reported(
             time.sleep(0.3)
 
     monkeypatch.setattr("unidev.system.progress.BEAT_S", 0.05)
-    monkeypatch.delitem(sys.modules, "unidev_pytest.terminal", raising=False)
+    monkeypatch.delitem(sys.modules, "unidev_pytest", raising=False)
     threading.Thread(target=hold).start()
     is_locked.wait()
 

@@ -71,7 +71,8 @@ def find_plugins() -> list[Plugin]:
                 for point in plugin_points():
                     found.append(_try_plugin(point, found, disabled))
                 # One that the program imports, and whose own import of unidev has led here.
-                if any(each.failure and is_being_imported(_module(each)) for each in found):
+                broken = (each.source.partition(":")[0] for each in found if each.failure)
+                if any(map(is_being_imported, broken)):
                     return found
                 _found = found
     return list(_found)
@@ -80,10 +81,6 @@ def find_plugins() -> list[Plugin]:
 def is_complete() -> bool:
     """Whether every plugin has been tried; false while one that imported unidev is half done."""
     return _found is not None
-
-
-def _module(plugin: Plugin) -> str:
-    return plugin.source.partition(":")[0]
 
 
 def is_being_imported(module: str) -> bool:

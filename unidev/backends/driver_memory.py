@@ -105,11 +105,9 @@ def gpu_meant(index: int, environment: Mapping[str, str], gpus: Sequence[Gpu]) -
 
 
 def _cuda_index(device: Device, backend: Backend) -> int | None:
-    if device.kind != "gpu" or device.is_simulated or not _is_cuda(backend):
+    if device.kind != "gpu" or device.is_simulated:
+        return None
+    installation = backend.installation
+    if isinstance(installation, Unsupported) or installation.accelerator() != "cuda":
         return None
     return backend.hardware_index(device.kind, device.index)
-
-
-def _is_cuda(backend: Backend) -> bool:
-    installation = backend.installation
-    return not isinstance(installation, Unsupported) and installation.accelerator() == "cuda"

@@ -29,13 +29,8 @@ class KnownFramework(NamedTuple):
     @classmethod
     def of(cls, spec: BackendSpec) -> KnownFramework:
         """The framework that a plugin describes."""
-        return cls(
-            spec.framework,
-            spec.title or spec.framework,
-            spec.library,
-            dict(spec.sharing),
-            spec.sharing_page,
-        )
+        title, sharing = spec.title or spec.framework, dict(spec.sharing)
+        return cls(spec.framework, title, spec.library, sharing, spec.sharing_page)
 
 
 KNOWN = (

@@ -49,19 +49,8 @@ def overview() -> Answer:
     return answer
 
 
-def ask_plugin(source: str) -> Answer:
-    """The facts about one plugin, its framework and its devices; imports the framework."""
-    return _asked(source, _devices)
-
-
-def ask_installation(source: str) -> Answer:
-    """The build of one plugin's framework, the GPUs that it can use, and its spec's words."""
-    answer = _asked(source, _installation)
-    spec = _found(source).spec
-    return {**answer, "known": None if spec is None else KnownFramework.of(spec)._asdict()}
-
-
-def _asked(source: str, ask: Callable[[Backend], Answer]) -> Answer:
+def ask_plugin(source: str, ask: Callable[[Backend], Answer]) -> Answer:
+    """The facts about one plugin, and what ``ask`` answers about its backend, which is loaded."""
     plugin = _found(source)
     answer, spec = _plugin(plugin), plugin.spec
     if spec is None:
@@ -108,6 +97,7 @@ def _plugin(plugin: Plugin) -> Answer:
 
 
 def _installation(backend: Backend) -> Answer:
+    """The build of the framework, and the number of GPUs that it can use."""
     installation = backend.installation
     if isinstance(installation, Unsupported):
         return {"build": None, "gpus_seen": backend.device_count("gpu")}
@@ -129,8 +119,12 @@ def main(arguments: list[str]) -> None:
     kind, file, *rest = arguments
     if kind == "overview":
         answer = overview()
+    elif kind == "plugin":
+        answer = ask_plugin(rest[0], _devices)
     else:
-        answer = (ask_plugin if kind == "plugin" else ask_installation)(rest[0])
+        answer = ask_plugin(rest[0], _installation)
+        spec = _found(rest[0]).spec
+        answer["known"] = None if spec is None else KnownFramework.of(spec)._asdict()
     write_whole(file, json.dumps(answer))
     gc.freeze()  # else the last collection looks through all that the framework has made
 

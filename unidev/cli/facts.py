@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import platform
+from contextlib import suppress
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -61,11 +62,8 @@ def environment() -> dict[str, str]:
 def notices(meanings: Mapping[str, str]) -> list[str]:
     """Problems of the installation itself."""
     found = []
-    try:
-        version = importlib.metadata.version(_FOREIGN)
-    except importlib.metadata.PackageNotFoundError:
-        pass
-    else:
+    with suppress(metadata.PackageNotFoundError):
+        version = metadata.version(_FOREIGN)
         found.append(
             f"the PyPI distribution `{_FOREIGN}` {version} is installed here. It is an unrelated "
             "project with the same import name: one may have overwritten files of the other. Run "

@@ -41,8 +41,7 @@ def gpus() -> list[Answer]:
     Each with ``utilisation_percent``, ``power_w``, ``power_limit_w`` and ``temperature_c``, which
     are None where the driver does not report them.
     """
-    driver, states = _ask()
-    return _described(driver, states)
+    return _described(*_ask())
 
 
 def bare_table(*columns: str) -> Table:

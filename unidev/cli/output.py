@@ -28,8 +28,10 @@ def console() -> Console:
     with contextlib.suppress(AttributeError, ValueError):  # stdout was replaced
         sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
     is_terminal = sys.stdout.isatty()
+    # With COLUMNS=0, rich would print nothing.
+    width = get_terminal_size().columns if os.environ.get("COLUMNS") == "0" else None
     return _PlainConsole(
-        width=_terminal_width() if is_terminal else _PIPE_WIDTH,
+        width=width if is_terminal else _PIPE_WIDTH,
         force_terminal=None if is_terminal else False,
         no_color=True if os.environ.get("NO_COLOR") or not is_terminal else None,
         highlight=False,
@@ -37,11 +39,6 @@ def console() -> Console:
         markup=True,
         soft_wrap=not is_terminal,
     )
-
-
-def _terminal_width() -> int | None:
-    # With COLUMNS=0, rich would print nothing.
-    return get_terminal_size().columns if os.environ.get("COLUMNS") == "0" else None
 
 
 def say(text: str, *, err: bool = False, nl: bool = True) -> None:

@@ -53,21 +53,16 @@ def _first(backend: Backend) -> Finding | None:
     machine = replace(_machine(), environment=relevant(os.environ))
     if machine.driver("cuda").state == NO_ANSWER:
         return None  # left to the doctor, which waits longer for an answer
+    installation, gpus_seen = backend.installation, backend.device_count("gpu")
+    build = None if isinstance(installation, Unsupported) else installation.build()
+    framework = Framework(backend.name, backend.spec.framework, build=build, gpus_seen=gpus_seen)
     case = Case(
         machine,
-        (_as_installed(backend),),
+        (framework,),
         replace(this_process(), changes=changes()),
         with_described(map(KnownFramework.of, backend_specs().values())),
     )
     return next(iter(diagnose(case)), None)
-
-
-def _as_installed(backend: Backend) -> Framework:
-    installation = backend.installation
-    build = None if isinstance(installation, Unsupported) else installation.build()
-    return Framework(
-        backend.name, backend.spec.framework, build=build, gpus_seen=backend.device_count("gpu")
-    )
 
 
 @lru_cache(maxsize=1)

@@ -35,21 +35,9 @@ if TYPE_CHECKING:
     Model = Any
 
 __all__ = [
-    "avg_pool2d",
-    "batch_norm",
-    "conv2d",
-    "dense",
-    "dropout",
-    "eval_mode",
-    "flatten",
-    "functional",
-    "max_pool2d",
-    "relu",
-    "residual",
-    "sequential",
-    "tanh",
-    "train_mode",
-]
+    "avg_pool2d", "batch_norm", "conv2d", "dense", "dropout", "eval_mode", "flatten", "functional",
+    "max_pool2d", "relu", "residual", "sequential", "tanh", "train_mode",
+]  # fmt: skip
 
 
 def dense(inputs: int, outputs: int, *, bias: bool = True) -> Model:

@@ -25,16 +25,9 @@ if TYPE_CHECKING:
     Tensor = Any
 
 __all__ = [
-    "avg_pool2d",
-    "conv2d",
-    "flatten",
-    "linear",
-    "max_pool2d",
-    "mean_squared_error",
-    "relu",
-    "softmax_cross_entropy",
-    "tanh",
-]
+    "avg_pool2d", "conv2d", "flatten", "linear", "max_pool2d", "mean_squared_error", "relu",
+    "softmax_cross_entropy", "tanh",
+]  # fmt: skip
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

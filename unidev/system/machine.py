@@ -46,13 +46,14 @@ def read_machine(
     system = platform.system() if system is None else system
     if nvidia is None:
         nvidia = ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), wait_s)
-    on_bus = _pci(root)
+    bus = root / "sys/bus/pci/devices"
+    on_bus = _pci(bus)
     return Machine(
         system=system,
         distribution=_distribution(root),
         is_wsl="microsoft" in _read(root / "proc/version").lower(),
         container=_container(root, environment),
-        pci_count=_pci_count(root),
+        pci_count=len(list(bus.iterdir())) if bus.is_dir() else None,
         gpus_on_bus=on_bus,
         nvidia_kernel=_nvidia_kernel(root),
         device_files=_device_files(root),
@@ -118,14 +119,9 @@ def _other_drivers(root: Path, on_bus: tuple[PciDevice, ...], system: str) -> li
     return drivers
 
 
-def _pci_count(root: Path) -> int | None:
-    folder = root / "sys/bus/pci/devices"
-    return len(list(folder.iterdir())) if folder.is_dir() else None
-
-
-def _pci(root: Path) -> tuple[PciDevice, ...]:
+def _pci(bus: Path) -> tuple[PciDevice, ...]:
     found = []
-    for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
+    for folder in sorted(bus.glob("*")):
         vendor = _read(folder / "vendor")
         if vendor in VENDORS and _read(folder / "class").startswith((_DISPLAY, _ACCELERATOR)):
             driver = folder / "driver"

@@ -112,7 +112,7 @@ class _Reporter(threading.Thread):
 
 def _stderr(*, beyond_capture: bool) -> Callable[[], TextIO | None]:
     """What gives the stream to write to, when it is needed: a program may replace its stderr."""
-    plugin = sys.modules.get("unidev_pytest.terminal") if beyond_capture else None
+    plugin = sys.modules.get("unidev_pytest") if beyond_capture else None
     if plugin is None:
         return lambda: sys.stderr
     kept: Callable[[], TextIO | None] = plugin.stderr

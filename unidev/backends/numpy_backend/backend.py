@@ -87,7 +87,7 @@ class NumpyBackend(Backend):
 
     def device_of(self, x: Array) -> Device:
         """A simulated array's own device; any other array is on the CPU."""
-        return x.simulated_device if type(x) is SimulatedArray else self._cpu
+        return x.simulated_device if type(x) is SimulatedArray else self.cpu
 
     def copy_to(self, x: Array, device: Device, non_blocking: bool) -> Array:  # noqa: ARG002
         """Always blocks."""
@@ -134,10 +134,6 @@ class NumpyBackend(Backend):
         _refuse_references(x)
         mask = getattr(x, "mask", None)  # not by numpy.ma, whose import takes long
         return [_extent(each) for each in (x, mask) if isinstance(each, np.ndarray)]
-
-    @cached_property
-    def _cpu(self) -> Device:
-        return self.device("cpu", 0)
 
     def _on(self, array: Array, device: Device) -> Array:
         return array if device.kind == "cpu" else SimulatedArray.place(array, device)
