@@ -41,10 +41,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 _kept_stderr: int | None = None
 with contextlib.suppress(OSError):  # the process has none
     _kept_stderr = os.dup(2)
-"""A copy of the stderr with which pytest started: what takes long is reported there.
-
-Without it, a simulator that is built during a test would look like a test that hangs.
-"""
+"""pytest's first stderr: a simulator that is built must not look like a test that hangs."""
 
 
 def stderr() -> TextIO | None:

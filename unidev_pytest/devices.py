@@ -77,10 +77,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Check the names of backends, if any are given: a misspelt one is an error, not a skip.
-
-    Check too that no ``conftest.py`` has changed the number of simulated GPUs.
-    """
+    """Refuse unknown backends, and a number of simulated GPUs changed by a ``conftest.py``."""
     _check_number(config)
     given = config.getoption("unidev_backend")
     # Which judges one backend, also one that does not load.

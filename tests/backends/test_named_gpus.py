@@ -12,7 +12,7 @@ from named_gpus import write_plugin
 import unidev
 from unidev.backends.discovery import backend_spec
 from unidev.backends.loading import refusal_of
-from unidev.backends.simulation import gpus_in
+from unidev.backends.simulation import simulated_gpus
 from unidev.contract import SimulatedGpus
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ def run(run_python, tmp_path):
 def test_what_is_requested_is_read_as_unidev_prints_it(text, number) -> None:
     given = {**NAMED, "UNIDEV_SIMULATE_MEMORY": text, "UNIDEV_SIMULATE_LIKE": " H100 "}
     expected = SimulatedGpus(count=8, name="cuda", memory_bytes=number, like="H100")
-    assert gpus_in(given) == expected
+    assert simulated_gpus(given) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_requested_is_read_as_unidev_prints_it(text, number) -> None:
 )
 def test_a_wrong_value_is_an_error_with_the_variable_and_an_example(variable, text, said) -> None:
     with pytest.raises(unidev.SimulationError) as caught:
-        gpus_in({**NAMED, variable: text})
+        simulated_gpus({**NAMED, variable: text})
     assert str(caught.value).startswith(variable)
     assert str(caught.value).endswith(said)
 
@@ -60,8 +60,8 @@ def test_a_wrong_value_is_an_error_with_the_variable_and_an_example(variable, te
 def test_what_is_said_of_gpus_that_are_not_simulated_is_an_error(count, detail) -> None:
     variable = f"UNIDEV_SIMULATE_{detail}"
     with pytest.raises(unidev.SimulationError, match=f"^{variable}=x is set, but no GPUs .*=8, or"):
-        gpus_in({"UNIDEV_SIMULATE": count, variable: "x"})
-    assert gpus_in({"UNIDEV_SIMULATE": count, variable: " "}) is None
+        simulated_gpus({"UNIDEV_SIMULATE": count, variable: "x"})
+    assert simulated_gpus({"UNIDEV_SIMULATE": count, variable: " "}) is None
 
 
 def test_numpy_keeps_its_gpus_beside_a_name_and_refuses_the_rest() -> None:

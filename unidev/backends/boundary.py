@@ -61,10 +61,7 @@ def call(  # noqa: PLR0913  what is called, and what is reported
 
 
 def verb(operation: str, function: Callable[..., T], *arguments: Any) -> T:
-    """Call one of unidev's verbs that reports its own transfers, under the name ``operation``.
-
-    Transfers that inner verbs or a tracer would report under other names count as part of it.
-    """
+    """Call a verb that reports its own transfers, as ``operation``; inner ones are part of it."""
     recorder = thread.recorder
     if recorder is None:
         return function(*arguments)

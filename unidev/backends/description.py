@@ -64,10 +64,7 @@ def device_entries(backend: Backend) -> tuple[DeviceEntry, ...]:
 
 
 def capabilities(backend: Backend) -> dict[str, Capability]:
-    """The declared abilities of ``backend``, read from its attributes.
-
-    If its probe does not load, only that is reported; the conformance suite judges the rest.
-    """
+    """The declared abilities of ``backend``; if its probe does not load, only that is reported."""
     try:
         found = {name: _capability(resolve(backend, name)) for name in abilities()}
         if found[_COUNT].supported:

@@ -23,10 +23,7 @@ _WAIT_S = 3.0
 
 
 def with_driver(memory: Memory, device: Device, backend: Backend) -> Memory:
-    """``memory`` with the driver's count, if there is one.
-
-    Of a GPU without memory of its own: the host's free and total memory, and no driver's count.
-    """
+    """``memory`` with the driver's count, if any; the host's, of a GPU that shares it."""
     gpu = driver_gpu(device, backend)
     if shares_host_memory(gpu, device, backend):
         free, total = free_and_total()

@@ -279,8 +279,33 @@ def load_class(spec: BackendSpec) -> type[Backend]:
     Raises:
         PluginError: `load` gives no class of a backend, or one that lacks methods.
     """
+    import re
+
+    from unidev.contract.backend import MEMORY_NUMBERS, Backend
+
     given = _named(spec, "load")
-    return _checked(given if isinstance(spec.load, str) else given(), spec)
+    cls = given if isinstance(spec.load, str) else given()
+    if not (isinstance(cls, type) and issubclass(cls, Backend)):
+        raise PluginError(
+            f"`load` of backend {spec.name!r} returned {shown(cls)}, not a subclass of Backend.",
+            backend=spec.name,
+        )
+    missing = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing:
+        raise PluginError(
+            f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks methods that "
+            f"the contract requires: {', '.join(missing)}. See unidev/contract/backend.py.",
+            backend=spec.name,
+        )
+    named = {name for part in cls.out_of_memory_numbers for name in re.findall("{(.*?)}", part)}
+    if not named <= set(MEMORY_NUMBERS):
+        raise PluginError(
+            f"out_of_memory_numbers of backend {spec.name!r} names "
+            f"{', '.join(sorted(named - set(MEMORY_NUMBERS)))} in braces; there are: "
+            f"{', '.join(MEMORY_NUMBERS)}.",
+            backend=spec.name,
+        )
+    return cls
 
 
 def group_setting(spec: BackendSpec) -> GroupSetting | None:
@@ -313,34 +338,6 @@ def _named(spec: BackendSpec, field: str) -> Any:
     if not isinstance(value, str):
         return value
     return import_named(value, f"`{field}` of backend {spec.name!r}", spec.name)
-
-
-def _checked(cls: Any, spec: BackendSpec) -> type[Backend]:
-    import re
-
-    from unidev.contract.backend import MEMORY_NUMBERS, Backend
-
-    if not (isinstance(cls, type) and issubclass(cls, Backend)):
-        raise PluginError(
-            f"`load` of backend {spec.name!r} returned {shown(cls)}, not a subclass of Backend.",
-            backend=spec.name,
-        )
-    missing = sorted(getattr(cls, "__abstractmethods__", ()))
-    if missing:
-        raise PluginError(
-            f"{cls.__module__}.{cls.__qualname__}, of backend {spec.name!r}, lacks methods that "
-            f"the contract requires: {', '.join(missing)}. See unidev/contract/backend.py.",
-            backend=spec.name,
-        )
-    named = {name for part in cls.out_of_memory_numbers for name in re.findall("{(.*?)}", part)}
-    if not named <= set(MEMORY_NUMBERS):
-        raise PluginError(
-            f"out_of_memory_numbers of backend {spec.name!r} names "
-            f"{', '.join(sorted(named - set(MEMORY_NUMBERS)))} in braces; there are: "
-            f"{', '.join(MEMORY_NUMBERS)}.",
-            backend=spec.name,
-        )
-    return cls
 
 
 registry.load_backend = load_backend

@@ -95,13 +95,9 @@ def numbers_in(message: str, parts: Sequence[str]) -> Numbers:
         dtype = found.get("dtype", "")
         shape = tuple(int(size) for size in found["shape"].split(",") if size.strip())
         requested = _size(shape, _OF_C.get(dtype, dtype))
+    free, total = _bytes(found.get("free")), _bytes(found.get("total"))
     gpu = _GPU.search(message)
-    return Numbers(
-        requested,
-        _bytes(found.get("free")),
-        _bytes(found.get("total")),
-        None if gpu is None else int(gpu[1]),
-    )
+    return Numbers(requested, free, total, None if gpu is None else int(gpu[1]))
 
 
 def _pattern(part: str) -> re.Pattern[str]:
@@ -116,10 +112,7 @@ def _pattern(part: str) -> re.Pattern[str]:
 
 
 def host_memory() -> Found:
-    """The host's free and total memory, and this user's processes that hold most of it.
-
-    Without psutil they are not known, and the error is raised all the same.
-    """
+    """The host's memory, and this user's processes that hold most of it; unknown without psutil."""
     if not is_complete("hardware"):
         return Found(is_host=True)
     free, total = free_and_total()

@@ -35,20 +35,12 @@ def simulated_count() -> int:
     return count
 
 
-def simulated_gpus() -> SimulatedGpus | None:
-    """The simulated GPUs of a backend loaded now; None for the machine's own devices.
+def simulated_gpus(environment: Mapping[str, str] = os.environ) -> SimulatedGpus | None:
+    """The simulated GPUs that ``environment`` requests; None for the machine's own devices.
 
     Raises:
-        SimulationError: a variable has a wrong value; names the variable and gives an example.
-    """
-    return gpus_in(os.environ)
-
-
-def gpus_in(environment: Mapping[str, str]) -> SimulatedGpus | None:
-    """The simulated GPUs that the variables of ``environment`` request; None if they request none.
-
-    Raises:
-        SimulationError: a variable has a wrong value, or is about GPUs that are not simulated.
+        SimulationError: a variable has a wrong value, or is about GPUs that are not simulated;
+            names it and gives an example.
     """
     count = SIMULATE.value(environment)
     if not count:

@@ -53,10 +53,7 @@ def from_host(
 def of_model(
     operation: str, model: Any, target: Device, backend: Backend
 ) -> tuple[PlannedTransfer, ...]:
-    """The transfers that place ``model`` on ``target``: one from each device that it is on.
-
-    Counts parameters, buffers and gradients. What an optimizer moves is unknown beforehand.
-    """
+    """The transfers that place ``model`` on ``target``, one from each device; no optimizer's."""
     try:
         tensors = backend.models.tensors(model).values()
     except UnidevError:  # placing it raises the same error, to the user

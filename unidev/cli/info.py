@@ -70,9 +70,10 @@ def command(  # noqa: PLR0913  one for each option
     verbose: bool,
 ) -> int:
     """Gather, then print."""
-    if (markdown or update or check) and not capabilities:
+    file = update or check
+    if (markdown or file) and not capabilities:
         raise click.UsageError("--markdown, --update and --check require --capabilities.")
-    if is_json and (markdown or update or check):
+    if is_json and (markdown or file):
         raise click.UsageError("--json excludes --markdown, --update and --check.")
     if is_watch:
         if is_json or capabilities or verbose:
@@ -85,8 +86,8 @@ def command(  # noqa: PLR0913  one for each option
         document = gather(timeout_s, stop)
     if stop:
         return stop.exit_code
-    if update or check:
-        return _in_file(document, update or check, is_check=check is not None)
+    if file:
+        return _in_file(document, file, is_check=check is not None)
     if is_json:
         say(json.dumps(document, indent=1, ensure_ascii=False))
     elif capabilities:
@@ -120,10 +121,9 @@ def _print_capabilities(document: dict[str, Any], *, markdown: bool) -> None:
         print_capabilities(document, console())
 
 
-def _in_file(document: dict[str, Any], path: Path | None, *, is_check: bool) -> int:
+def _in_file(document: dict[str, Any], path: Path, *, is_check: bool) -> int:
     from unidev.cli.capability_table import MarkersError, update
 
-    assert path is not None
     if _report_left_out(document):
         # Updating without a backend that fails to load now would erase its column.
         say(f"unidev: {path} was not changed.", err=True)

@@ -22,12 +22,7 @@ _REASONS = {
 
 
 def unreached(program: str, arguments: Sequence[str]) -> str | None:
-    """Why simulated GPUs would not reach the command; None if nothing is known against it.
-
-    Args:
-        program: the path of what is executed.
-        arguments: the words after it.
-    """
+    """Why simulated GPUs would not reach the program at that path; None if nothing hinders them."""
     if _is_python(program):
         name, words = Path(program).name, list(arguments)
     else:

@@ -84,7 +84,7 @@ def command(
     environment = {**os.environ, **given}
     deactivate()  # the settings are the command's, not of this process
     try:
-        requested = simulation.gpus_in(environment)
+        requested = simulation.simulated_gpus(environment)
         assert requested is not None  # --gpus is at least 1
         check_possible(requested)
     except SimulationError as error:

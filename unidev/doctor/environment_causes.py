@@ -8,17 +8,8 @@ from unidev.backends.discovery import EMBEDDED
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.hardware_causes import has_gpu
 from unidev.doctor.remedies import set_variable
+from unidev.system import visible
 from unidev.system.settings import BACKEND
-from unidev.system.visible import (
-    EMPTY,
-    LINKS,
-    OUT_OF_RANGE,
-    REPEATED,
-    SUBSET,
-    UNKNOWN,
-    VARIABLES,
-    applied,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +57,11 @@ def variables(case: Case) -> Iterator[Finding]:
 def _finding(machine: Machine, hiding: Hiding, accelerator: str) -> Finding:
     name, gpus = hiding.variable, machine.driver(accelerator).gpus
     values = [f"{each}={_shown(machine.environment[each])}"
-              for each in applied(machine.environment, accelerator)]  # fmt: skip
+              for each in visible.applied(machine.environment, accelerator)]  # fmt: skip
     there = tuple(f"GPU {gpu.index}: {gpu.name}" + (f", {gpu.uuid}" if gpu.uuid else "")
                   for gpu in gpus)  # fmt: skip
     remedies = [Remedy("Unset it to make all GPUs visible.", set_variable(machine, name, None))]
-    if hiding.how in (OUT_OF_RANGE, REPEATED, UNKNOWN) and gpus:
+    if hiding.how in (visible.OUT_OF_RANGE, visible.REPEATED, visible.UNKNOWN) and gpus:
         every = ",".join(str(gpu.index) for gpu in gpus)
         remedies.append(Remedy("Or name existing GPUs.", set_variable(machine, name, every)))
     remedies.append(
@@ -83,9 +74,9 @@ def _finding(machine: Machine, hiding: Hiding, accelerator: str) -> Finding:
         _title(hiding, len(gpus), highest),
         (*values, *there),
         tuple(remedies),
-        LINKS[accelerator],
+        visible.LINKS[accelerator],
         # Schedulers choose GPUs for each of their jobs, which is not a mistake.
-        is_blocking=hiding.how != SUBSET,
+        is_blocking=hiding.how != visible.SUBSET,
     )
 
 
@@ -97,19 +88,22 @@ def _title(hiding: Hiding, count: int, highest: int) -> str:
     name = hiding.variable
     stops = f"; entries after {hiding.entry!r} are ignored" if hiding.shown else ""
     return {
-        EMPTY: f"{name} hides every {'further ' if hiding.shown else ''}GPU.",
-        OUT_OF_RANGE: f"{name} names GPU {hiding.entry}, but the highest index is "
+        visible.EMPTY: f"{name} hides every {'further ' if hiding.shown else ''}GPU.",
+        visible.OUT_OF_RANGE: f"{name} names GPU {hiding.entry}, but the highest index is "
         f"{highest}{stops}.",
-        UNKNOWN: f"{name} names {hiding.entry!r}, which is not a GPU of this machine{stops}.",
-        REPEATED: f"{name} names GPU {hiding.entry} twice, which hides every GPU.",
-        SUBSET: f"{name} shows {hiding.shown} of {count} GPUs.",
+        visible.UNKNOWN: f"{name} names {hiding.entry!r}, which is not a GPU of this machine"
+        f"{stops}.",
+        visible.REPEATED: f"{name} names GPU {hiding.entry} twice, which hides every GPU.",
+        visible.SUBSET: f"{name} shows {hiding.shown} of {count} GPUs.",
     }[hiding.how]
 
 
 def changed_too_late(case: Case) -> Iterator[Finding]:
     """A variable was changed in this process, which has initialised the driver: before or after."""
     for each in case.process.changes:
-        accelerator = next(name for name, those in VARIABLES.items() if each.variable in those)
+        accelerator = next(
+            name for name, those in visible.VARIABLES.items() if each.variable in those
+        )
         is_seen = each.line is not None
         at = f"changed at {each.line}" if is_seen else "not seen: which line, and when"
         yield Finding(
@@ -124,7 +118,7 @@ def changed_too_late(case: Case) -> Iterator[Finding]:
                 Remedy("Set it before Python starts, or before the first use of a GPU."),
                 *(() if is_seen else (_TRACE,)),
             ),
-            LINKS[accelerator],
+            visible.LINKS[accelerator],
             is_blocking=is_seen or _is_gpu_missing(case),
         )
 

@@ -63,10 +63,7 @@ class Case:
         )
 
     def accelerator_of(self, framework: Framework) -> str | None:
-        """Which of the machine's GPUs the framework should see.
-
-        The vendor that its build supports, else one for which there is a build, else any.
-        """
+        """The vendor whose GPUs it should see: its build's, else one that has a build, else any."""
         there = [gpu.accelerator for gpu in self.machine.gpus]
         build = framework.build
         wanted = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from unidev.backends.simulation import gpus_in
+from unidev.backends.simulation import simulated_gpus
 from unidev.doctor.facts import Finding, Remedy
 from unidev.doctor.remedies import DRIVER_PAGES, set_variable
 from unidev.errors import SimulationError
@@ -70,7 +70,7 @@ def simulated(case: Case) -> Iterator[Finding]:
     unset = "; ".join(set_variable(case.machine, each, None) for each in given)
     remedies = (Remedy(f"To use the machine's own devices, unset {them}.", unset),)
     try:
-        gpus = gpus_in(given)
+        gpus = simulated_gpus(given)
     except SimulationError as error:
         title = f"{SIMULATE} is not a number of GPUs: no backend can be used."
         if given.keys() & set(DETAILS):

@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def non_negative_integer(value: object, most: int = sys.maxsize) -> int | None:
-    """``value`` as an int from 0 to ``most``, or None for anything else, including a bool.
-
-    Accepts NumPy's integers, and every type that has ``__index__``.
-    """
+    """``value.__index__()`` if it is from 0 to ``most``; None for anything else, and for a bool."""
     if isinstance(value, bool):
         return None
     try:

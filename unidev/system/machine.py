@@ -39,10 +39,7 @@ def read_machine(
     root: Path = _ROOT,
     system: str | None = None,
 ) -> Machine:
-    """Read everything, from the files under ``root`` and from NVIDIA's driver.
-
-    ``nvidia`` is what that driver has reported already; else it may take ``wait_s``.
-    """
+    """Read the files under ``root``, and within ``wait_s`` NVIDIA's driver, unless given."""
     system = platform.system() if system is None else system
     if nvidia is None:
         nvidia = ask_in_time(lambda: ask_nvml(import_nvml(), describe_process), wait_s)

@@ -60,23 +60,16 @@ def out_of_range(given: str, *, least: int = 1) -> str:
     )
 
 
-def memory_in(text: str) -> int:
-    """The bytes of a value of ``UNIDEV_SIMULATE_MEMORY``.
-
-    Raises:
-        SimulationError: it is not a size.
-    """
+def _memory(name: str, text: str) -> int:
     number = bytes_in(text)
     if lacks_unit(text):
         raise SimulationError(
-            f"{SIMULATE_MEMORY}={text.strip()} is {number} bytes, since it has no unit. Example: "
-            f"{SIMULATE_MEMORY}={text.strip()}GiB."
+            f"{name}={text} is {number} bytes, since it has no unit. Example: {name}={text}GiB."
         )
     if not number:
         raise SimulationError(
-            f"{SIMULATE_MEMORY}: the memory of a simulated GPU must be a positive number of KiB, "
-            f"MiB or GiB, or an integer of bytes, not {shown(text)}. Example: "
-            f"{SIMULATE_MEMORY}=24GiB."
+            f"{name}: the memory of a simulated GPU must be a positive number of KiB, MiB or GiB, "
+            f"or an integer of bytes, not {shown(text)}. Example: {name}=24GiB."
         )
     return number
 
@@ -134,7 +127,7 @@ SIMULATE_AS = Setting(
 )  # fmt: skip
 SIMULATE_MEMORY = Setting(
     "UNIDEV_SIMULATE_MEMORY", "the memory of each simulated GPU, such as 24GiB",
-    lambda _, text: memory_in(text), None,
+    _memory, None,
 )  # fmt: skip
 SIMULATE_LIKE = Setting(
     "UNIDEV_SIMULATE_LIKE", "the model that the simulated GPUs are like, such as H100",

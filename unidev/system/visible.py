@@ -95,10 +95,7 @@ def visible_count(
 def _read(
     environment: Mapping[str, str], accelerator: str, gpus: Sequence[Gpu] | None, unreadable: int
 ) -> Iterator[tuple[Hiding | None, list[int | None]]]:
-    """The hiding by each variable that applies, or None, and the indexes that it chooses.
-
-    None among the indexes stands for an instance (MIG).
-    """
+    """The hiding by each variable, or None, and the indexes that it chooses; None: an instance."""
     there = None if gpus is None else {gpu.index: gpu for gpu in gpus}
     count = None if gpus is None else len(gpus) + unreadable
     for variable in applied(environment, accelerator):
@@ -158,11 +155,10 @@ def _listed(
     chosen: list[int | None] = []
     stop: Hiding | None = None
     for place, entry in enumerate(entries):
-        problem = _problem(entry, gpus, count)
+        problem, index = _meant(entry, gpus, count)
         if problem is not None:
             stop = Hiding(variable, value, problem, entry, place)
             break
-        index = _index(entry, gpus)
         if index is not None and index in chosen and repeats_hide:  # two abbreviations of one UUID
             return Hiding(variable, value, REPEATED, entry), []
         chosen += [] if index in chosen else [index]
@@ -189,25 +185,24 @@ def _twice(entries: Sequence[str]) -> str | None:
     return None
 
 
-def _problem(entry: str, gpus: Mapping[int, Gpu] | None, count: int | None) -> str | None:
+def _meant(
+    entry: str, gpus: Mapping[int, Gpu] | None, count: int | None
+) -> tuple[str | None, int | None]:
+    """The problem of an entry, or None; and its index, None if unknown, or part of a GPU."""
     number = _ORDINAL.match(entry)  # the rest is ignored: Level Zero's 0.1 is a tile of device 0
     if number is not None:
-        if int(number[0]) < 0:
-            return EMPTY  # -1 hides all
-        return None if count is None or int(number[0]) < count else OUT_OF_RANGE
+        index = int(number[0])
+        if index < 0:
+            return EMPTY, None  # -1 hides all
+        return (None if count is None or index < count else OUT_OF_RANGE), index
     if not entry:
-        return EMPTY
+        return EMPTY, None
     if gpus is None and entry.startswith(("GPU-", "MIG-")):
-        return None
-    return None if _named(entry, gpus) is not None else UNKNOWN
-
-
-def _index(entry: str, gpus: Mapping[int, Gpu] | None) -> int | None:
-    """The index that an entry without a problem stands for; None: unknown, or part of a GPU."""
-    number = _ORDINAL.match(entry)
-    if number is not None:
-        return int(number[0])
-    return None if entry.startswith("MIG-") else _named(entry, gpus)
+        return None, None
+    named = _named(entry, gpus)
+    if named is None:
+        return UNKNOWN, None
+    return None, None if entry.startswith("MIG-") else named
 
 
 def _named(entry: str, gpus: Mapping[int, Gpu] | None) -> int | None:
@@ -224,10 +219,8 @@ def _is_named(gpu: Gpu, entry: str) -> bool:
 
 
 def _selector(variable: str, value: str) -> Hiding | None:
-    """The hiding by oneAPI's selector, or None: ``backend:devices;…``; ``!`` before exclusions.
-
-    https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md
-    """
+    """The hiding by oneAPI's selector, or None: ``backend:devices;…``; ``!`` before exclusions."""
+    # https://github.com/intel/llvm/blob/sycl/sycl/doc/EnvironmentVariables.md
     parts = [part.strip() for part in value.split(";") if part.strip()]
     chosen = [part for part in parts if not part.startswith("!")]
     is_refused = not {"!*:*", "!*:gpu", "!level_zero:*", "!level_zero:gpu"}.isdisjoint(parts)

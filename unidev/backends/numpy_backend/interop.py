@@ -41,11 +41,9 @@ class NumpyInterop(Interop):
     def adopt(self, exported: Any, is_read_only: bool) -> Array:
         """Writable where it may be: NumPy makes it read-only where it is not told (DLPack 0)."""
         made: Array = np.from_dlpack(exported)
-        flags = made.flags
-        if flags.writeable:
-            if is_read_only:
-                flags.writeable = False
-        elif not is_read_only:
+        if is_read_only:
+            made.flags.writeable = False
+        elif not made.flags.writeable:
             return _writable(made)
         return made
 
