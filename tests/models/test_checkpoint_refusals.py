@@ -45,6 +45,13 @@ def test_all_that_is_wrong_is_in_one_error_and_nothing_is_loaded(file: Path) -> 
     ]
 
 
+def test_a_masked_array_is_named_and_its_filled_one_is_saved(file: Path) -> None:
+    model = {"x": np.ma.masked_array([1.0, 2.0], [False, True])}
+    with pytest.raises(unidev.UnsupportedOperation, match=r"'x'.*keep x\.filled\(value\)"):
+        unidev.save_parameters(model, file)
+    unidev.save_parameters({"x": model["x"].filled(0)}, file)
+
+
 def test_the_message_names_the_first_problems_and_the_error_has_all(file: Path) -> None:
     unidev.save_parameters({f"there.{number}": np.zeros(1) for number in range(30)}, file)
     with pytest.raises(unidev.CheckpointError, match=r"(?s)nothing was.*and 40 more") as caught:

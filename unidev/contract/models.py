@@ -79,6 +79,28 @@ class AnyModels:
             return values.view("uint16")
         return (values.view("uint32") >> 16).astype("uint16")
 
+    def unstorable(self, x: Tensor) -> str | None:  # noqa: ARG002
+        """Why a checkpoint cannot hold ``x``, as it is sparse, say, and what to keep instead.
+
+        Called before its shape, dtype or values are asked for. None: it can.
+        """
+        return None
+
+    def lacks_memory(self, x: Tensor) -> bool:  # noqa: ARG002
+        """Whether ``x`` has a shape but no values, as PyTorch's on ``meta``."""
+        return False
+
+    def allocate(self, model: Model, device: Device) -> Callable[[], None]:
+        """Give memory on ``device`` to all tensors that lack it; returns what undoes that.
+
+        Only for frameworks where some do. Values of a checkpoint will be written to it; what none
+        has gets its values here.
+
+        Raises:
+            UnsupportedOperation: that is not possible; names the tensor. Nothing has changed.
+        """
+        raise NotImplementedError
+
     def numbers(self, model: Model) -> Mapping[str, Any]:  # noqa: ARG002
         """The numbers that a checkpoint has beside ``stored``: Python's and NumPy's scalars.
 

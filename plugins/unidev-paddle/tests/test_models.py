@@ -73,6 +73,15 @@ def test_a_sparse_gradient_moves():
     assert unidev.parameters(layer)["weight"] is layer.weight
 
 
+def test_a_sparse_buffer_is_refused_by_name_and_its_dense_one_is_saved(tmp_path):
+    model, file = paddle.nn.Layer(), tmp_path / "model.safetensors"
+    model.register_buffer("odd", paddle.sparse.sparse_coo_tensor([[0, 1], [0, 1]], [1.0, 2.0]))
+    with pytest.raises(unidev.UnsupportedOperation, match=r"'odd'.*keep x\.to_dense\(\)"):
+        unidev.save_parameters(model, file)
+    model.odd = model.odd.to_dense()
+    unidev.save_parameters(model, file)
+
+
 def test_what_is_tied_by_its_memory_stays_tied():
     layer = linear()
     layer.register_buffer("rows", layer.weight.detach()[1:])

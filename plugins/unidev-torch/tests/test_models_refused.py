@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import linecache
+import re
 import signal
 import sys
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,7 @@ from torch import nn
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
-from unidev_torch.models import swap
+from unidev_torch.models import TorchModels, swap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +93,7 @@ class FullyShardedDataParallel(nn.Module):
 
 
 REFUSED: dict[str, tuple[Callable[[], nn.Module], str]] = {
-    "meta": (lambda: nn.Linear(2, 2, device="meta"), r"'1.weight'.*to_empty\(device=\.\.\.\)"),
+    "meta": (lambda: nn.Linear(2, 2, device="meta"), r"'1.weight'.*load_parameters\(model, file"),
     "a frozen script": (frozen_script, r"torch\.jit\.load\(file, map_location"),
     "quantized": (quantized, "then quantize it"),
     "a buffer with a history": (with_history, r"'1.doubled'.*x\.detach\(\)"),
@@ -109,6 +111,88 @@ def test_what_cannot_be_moved_is_refused_and_left_as_it_was(name: str) -> None:
         with pytest.raises(unidev.UnsupportedOperation, match=says):
             unidev.place(model, target)
         assert model[0].weight.device == CPU
+
+
+class Rotary(nn.Module):
+    """Keeps what a file has not, and computes it anew when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(4, 3), nn.Linear(3, 4, bias=False)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("frequencies", torch.arange(3.0), persistent=False)
+        self.register_buffer("offsets", torch.zeros(2), persistent=False)
+
+    def reset_parameters(self) -> None:
+        self.frequencies.copy_(torch.arange(3.0))
+        self.offsets = torch.zeros_like(self.offsets)
+
+
+def test_a_model_without_memory_gets_it_with_the_values_of_a_file(tmp_path, monkeypatch) -> None:
+    saved, file = Rotary(), tmp_path / "model.safetensors"
+    unidev.save_parameters(saved, file)
+    with torch.device("meta"):
+        model = Rotary()
+    weight, optimizer = model.embedding.weight, torch.optim.SGD(model.parameters(), lr=0.5)
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchModels, "write", lambda *_: int("?"))
+        with pytest.raises(unidev.FrameworkError, match="invalid literal"):
+            unidev.load_parameters(model, file, device="gpu:1")
+    assert all(x.is_meta for x in (*model.parameters(), *model.buffers()))
+    assert unidev.load_parameters(model, file, device="gpu:1") is model
+    assert model.embedding.weight is model.head.weight is weight
+    assert {x.device for x in (*model.parameters(), *model.buffers())} == {GPU}
+    assert torch.equal(weight.cpu(), saved.embedding.weight)
+    assert (model.frequencies.tolist(), model.offsets.tolist()) == ([0, 1, 2], [0, 0])
+    weight.sum().backward()
+    optimizer.step()
+    assert torch.equal(weight.cpu(), saved.embedding.weight - 0.5)
+
+
+def test_a_model_without_memory_is_refused_if_no_file_has_all_of_it(tmp_path, monkeypatch) -> None:
+    file = tmp_path / "model.safetensors"
+    unidev.save_parameters(Rotary(), file)
+    with torch.device("meta"):
+        model, other = Rotary(), Rotary()
+    other.embedding = nn.Embedding(4, 3)
+    hooked = Rotary().to("meta")
+    hooked._hf_hook = SimpleNamespace(offload=True)
+    monkeypatch.setattr(Rotary, "reset_parameters", lambda _: None)
+    for each, says in (
+        (model, "'frequencies'.*build the model on the CPU"),
+        (other, "'head.weight' is on 'meta', and 'embedding.weight' is not"),
+        (hooked, r"remove_hook_from_submodules\(model\)"),
+    ):
+        with pytest.raises(unidev.UnsupportedOperation, match=says):
+            unidev.load_parameters(each, file)
+    assert all(x.is_meta for x in model.parameters())
+
+
+ODD: dict[str, Callable[[], torch.Tensor]] = {
+    "sparse": lambda: torch.eye(2).to_sparse(),
+    "by rows": lambda: torch.eye(2).to_sparse_csr(),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
+    "jagged": lambda: torch.nested.nested_tensor(
+        [torch.ones(2), torch.ones(3)], layout=torch.jagged
+    ),
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ODD)
+def test_a_checkpoint_without_an_odd_tensor_has_what_the_error_advises(kind, tmp_path) -> None:
+    model, file = nn.Linear(2, 2), tmp_path / "model.safetensors"
+    model.register_buffer("odd", ODD[kind]())
+    with pytest.raises(
+        unidev.UnsupportedOperation, match=r"'odd'.*: keep (x\.\w+\(.*?\))"
+    ) as caught:
+        unidev.save_parameters(model, file)
+    advised = re.search(r"keep (x\.\w+\(.*?\))", str(caught.value))
+    assert advised is not None
+    model.odd = eval(advised[1], {"x": model.odd})
+    unidev.save_parameters(model, file)
+    assert torch.equal(unidev.load_tensors(file, "cpu")["odd"], model.odd)
 
 
 def test_a_module_in_distributed_training_is_refused(python) -> None:

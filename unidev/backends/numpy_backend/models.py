@@ -110,6 +110,11 @@ class NumpyModels(Models):
         items = [new.get(key, child) for key, child in enumerate(node)]
         return tuple.__new__(type(node), items)
 
+    def unstorable(self, x: Array) -> str | None:
+        """Masked arrays."""
+        is_masked = isinstance(x, np.ma.MaskedArray)
+        return "it has masked elements: keep x.filled(value)" if is_masked else None
+
     def read(self, x: Array) -> Array:
         """The array's own memory; for a third-party subclass, a copy, if it can be read at all."""
         if type(x) in (np.ndarray, SimulatedArray) and not x.dtype.hasobject:

@@ -13,12 +13,14 @@ from unidev.errors import (
     CheckpointError,
     InvalidDataError,
     PluginError,
+    UnidevError,
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
 from unidev.models import trees
 from unidev.models.checkpoints.format import CODES, Entry, content_digest, nbytes, numpy_dtype
 from unidev.system.wording import kind_of, one_line
+from unidev.tensors.kinds import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -44,24 +46,46 @@ class Slot(NamedTuple):
     """How the file stores it, under the first name."""
 
 
-def slots_of(backend: Backend, model: Any) -> list[Slot]:
+def slots_of(backend: Backend, model: Any, *, takes_empty: bool = False) -> list[Slot]:
     """The tensors of ``model``; a tied tensor appears once.
+
+    ``takes_empty``: also those without memory.
 
     Raises:
         InvalidDataError: a tensor and a number have one name.
+        UnsupportedOperation: a tensor cannot be stored; names it.
     """
     stored = trees.stored(model) if trees.is_tree(model, backend) else backend.models.stored(model)
-    tensors: dict[object, list[str]] = {}
+    slots: dict[object, Slot] = {}
     for name, one in stored.items():  # a tensor stored in two layouts gets two entries
-        backend.check_memory(one.tensor)
-        tensors.setdefault((id(one.tensor), one.axes), []).append(name)
+        key = (id(one.tensor), one.axes)
+        known = slots.get(key) or _slot(name, one, backend, takes_empty=takes_empty)
+        slots[key] = known._replace(names=(*known.names, name))
     both = stored.keys() & numbers_of(backend, model)
     if both:
         raise InvalidDataError(f"a tensor and a number have the name {min(both)!r}.")
-    return [
-        Slot(tuple(names), stored[names[0]], _entry(names[0], stored[names[0]], backend))
-        for names in tensors.values()
-    ]
+    return [*slots.values()]
+
+
+def _slot(name: str, stored: Stored, backend: Backend, *, takes_empty: bool) -> Slot:
+    """A slot without names."""
+    x, axes = stored
+    reason = backend.models.unstorable(x)
+    is_empty = backend.models.lacks_memory(x)
+    if is_empty and not takes_empty:
+        reason = "it has no values yet: unidev.load_parameters(model, file) loads some"
+    if reason:
+        raise UnsupportedOperation(f"a checkpoint with {name!r}", reason)
+    try:
+        if not is_empty:
+            backend.check_memory(x)
+        shape = tuple(map(int, shape_of(x)))
+    except UnidevError as error:
+        error.args = (f"at {name!r}: {error.args[0]}", *error.args[1:])
+        raise
+    if axes is not None:
+        shape = tuple(shape[axis] for axis in axes)
+    return Slot((), stored, Entry(name, _dtype_name(x.dtype, backend), shape))
 
 
 def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
@@ -69,14 +93,6 @@ def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
     if trees.is_tree(model, backend):
         return trees.numbers(model)
     return backend.models.numbers(model)
-
-
-def _entry(name: str, stored: Stored, backend: Backend) -> Entry:
-    x, axes = stored
-    shape = tuple(int(length) for length in x.shape)
-    if axes is not None:
-        shape = tuple(shape[axis] for axis in axes)
-    return Entry(name, _dtype_name(x.dtype, backend), shape)
 
 
 def _dtype_name(dtype: Any, backend: Backend) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from unidev.backends.boundary import call, errors_of, verb
 from unidev.backends.loading import load_backend
 from unidev.backends.transfers import from_host, into_tensor, of_tensor
@@ -16,7 +18,7 @@ from unidev.tensors.handles import model_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -206,7 +208,7 @@ def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any
     with opened(path) as file, progress(f"loading {bytes_text(file.nbytes)} from {path}"):
         file.check()
         with errors_of(backend, _loading(model)):
-            slots = slots_of(backend, model)
+            slots = slots_of(backend, model, takes_empty=True)
         entries, numbers = fitted(slots, file, backend, model)
         if is_tree(model, backend):
             old = [slot.stored.tensor for slot in slots]
@@ -216,10 +218,26 @@ def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any
             ]
             new = rebuilt(model, old, _made(wanted, file, backend))
             return with_numbers(new, numbers) if numbers else new
-        if target is not None:
-            place_on(target, model, None, backend, "load_parameters")
-            slots = slots_of(backend, model)  # NumPy's arrays have been replaced
-        return _write([*zip(slots, entries, strict=True)], numbers, file, backend, model)
+        with _allocated(model, target, backend):
+            if target is not None:
+                place_on(target, model, None, backend, "load_parameters")
+                slots = slots_of(backend, model)  # NumPy's arrays have been replaced
+            return _write([*zip(slots, entries, strict=True)], numbers, file, backend, model)
+
+
+@contextmanager
+def _allocated(model: Any, target: Device | None, backend: Backend) -> Iterator[None]:
+    """All tensors of ``model`` have memory, and those that lacked it lose it if the block fails."""
+    models = backend.models
+    with errors_of(backend, _loading(model)):
+        lacking = any(map(models.lacks_memory, models.tensors(model).values()))
+        undo = models.allocate(model, target or backend.cpu) if lacking else None
+    try:
+        yield
+    except BaseException:
+        if undo is not None:
+            undo()
+        raise
 
 
 def _tensors(path: str, target: Device, backend: Backend) -> dict[str, Any]:

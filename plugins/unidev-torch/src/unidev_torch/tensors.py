@@ -144,6 +144,17 @@ def check_movable(x: torch.Tensor, *, is_simulated: bool) -> None:
         )
 
 
+def unstorable(x: torch.Tensor) -> str | None:
+    """Why no array has the values of ``x``, and what to keep instead."""
+    if x.is_quantized:
+        return "it is quantized: keep x.int_repr(), its scale and its zero point"
+    if x.is_nested:
+        return "it is nested: keep x.to_padded_tensor(0.0)"
+    if x.layout is not torch.strided:
+        return f"it is {_kind_of(x)}: keep x.to_dense()"
+    return None
+
+
 def from_numpy(
     array: np.ndarray[Any, Any], dtype: torch.dtype, device: torch.device
 ) -> torch.Tensor:

@@ -134,6 +134,10 @@ class PaddleModels(Models):
             if _is_saved(entry)
         }
 
+    def unstorable(self, x: Tensor) -> str | None:
+        """Sparse tensors, of which ``numpy()`` ends the process."""
+        return None if x.is_dense() else "it is sparse: keep x.to_dense()"
+
     def read(self, x: Tensor) -> Array:
         """The memory of ``x`` itself, if that is on the CPU."""
         check_eager("save_parameters")

@@ -10,10 +10,11 @@ import torch
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_torch.models import optimizers, swap, tree
+from unidev_torch import tensors
+from unidev_torch.models import allocating, optimizers, swap, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from unidev.contract import Array, Device
     from unidev_torch.models.swap import Part
@@ -118,6 +119,18 @@ class TorchModels(Models):
                     "parameter or buffer of the model (get_extra_state, or a hook): use torch.save",
                 )
         return {name: Stored(x) for name, x in state.items()}
+
+    def unstorable(self, x: torch.Tensor) -> str | None:
+        """Sparse, nested and quantized tensors have no single array of values."""
+        return tensors.unstorable(x)
+
+    def lacks_memory(self, x: torch.Tensor) -> bool:
+        """On ``meta``."""
+        return x.is_meta
+
+    def allocate(self, model: torch.nn.Module, device: Device) -> Callable[[], None]:
+        """The same objects, with memory; of what no file has, ``reset_parameters`` is asked."""
+        return allocating.allocate(model, device.native)
 
     def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
         """Without ``_orig_mod.`` of ``torch.compile`` anywhere, and ``module.`` before them all.

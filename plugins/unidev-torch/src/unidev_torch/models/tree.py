@@ -233,7 +233,8 @@ def _check_tensor(name: str, x: torch.Tensor) -> None:
     if x.is_meta:
         raise UnsupportedOperation(
             f"placing {name!r}",
-            "it is on 'meta', without memory: model.to_empty(device=...) allocates some, to fill",
+            "it is on 'meta', without memory: unidev.load_parameters(model, file, device=...) "
+            "allocates it and loads its values; without a file, build the model on the CPU",
         )
     is_plain = type(x) is torch.nn.Parameter or type(x) is torch.Tensor
     if not is_plain and type(x).__name__ == "DTensor":
