@@ -20,6 +20,7 @@ from unidev.system.arguments import real_number
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of
+from unidev.tensors.device_messages import two_backends
 from unidev.tensors.handles import Handle, model_of
 from unidev.tensors.kinds import MODEL, classify, shape_of
 
@@ -260,7 +261,7 @@ def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
     for _, other in found:
         if other is not backend:
             raise BackendMismatchError(
-                f"the parameters are tensors of two backends, {backend.name} and {other.name}.",
+                two_backends("the parameters are tensors", backend.name, other.name),
                 backend=other.name,
             )
     return {id(x): x for x, _ in found}, backend

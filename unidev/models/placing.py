@@ -9,6 +9,7 @@ from unidev.models import trees
 from unidev.system.forking import fork_safe_lock
 from unidev.system.wording import kind_of, type_name
 from unidev.tensors.containers import tensors_of
+from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import resolve_device
 from unidev.tensors.handles import Handle, model_of
 from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, classify
@@ -208,8 +209,7 @@ def _backend_of_container(model: Any, kind: str, *, takes_trees: bool) -> Backen
     names = " and ".join(sorted(found))
     if len(found) != 1:
         raise NotAModelError(
-            f"this {kind_of(model)} is not a model: a container can serve as one if all its "
-            f"tensors are of one backend, but these are of: {names}."
+            two_backends(f"this {kind_of(model)} is not a model: it has tensors", *sorted(found))
         )
     (backend,) = found.values()
     models = backend.models

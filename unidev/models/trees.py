@@ -16,6 +16,7 @@ from unidev.contract.models import Stored, is_number
 from unidev.errors import BackendMismatchError, InvalidDataError, NotATensorError
 from unidev.system.wording import kind_of
 from unidev.tensors.containers import Opened, replace_tensors
+from unidev.tensors.device_messages import two_backends
 from unidev.tensors.taking_apart import WrittenStep
 
 if TYPE_CHECKING:
@@ -75,8 +76,7 @@ def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple
     def move(x: Any, owner: Backend) -> Any:
         if owner is not backend:
             raise BackendMismatchError(
-                f"the optimizer's state holds a tensor of {owner.name}, and the model those of "
-                f"{backend.name}.",
+                two_backends("model and optimizer hold tensors", backend.name, owner.name),
                 backend=owner.name,
             )
         if backend.device_of(x) is device:

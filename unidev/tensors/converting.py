@@ -247,7 +247,12 @@ class _Conversion:
         if self.device is not self.near:
             return self._elsewhere()
         if not self._is_carried():
-            return f"{self.source.name} and {self.target.name} do not exchange this dtype by DLPack"
+            is_swapped = not getattr(self.x.dtype, "isnative", True)  # as only NumPy's may be
+            return (
+                "its byte order is not the machine's: pass x.astype(x.dtype.newbyteorder('='))"
+                if is_swapped
+                else f"{self.source.name} and {self.target.name} do not exchange this dtype by DLPack"
+            )
         if self.source.interop.is_immutable(self.x) and not self.target.interop.keeps_read_only:
             return (
                 f"this {kind_of(self.x)} cannot be written to, but a tensor of {self.target.name} "

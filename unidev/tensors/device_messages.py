@@ -36,6 +36,14 @@ def not_available(device: Device, there: Sequence[Device], backend: Backend) -> 
     return message
 
 
+def two_backends(holds: str, *names: str) -> str:
+    """The message that something ``holds`` tensors of two backends, and what to do."""
+    advice = f"unidev.convert(tree, {names[0]!r}) makes all of them tensors of {names[0]}"
+    if "numpy" in names:
+        advice = "unidev.device_put(tree, device) makes tensors of NumPy's arrays"
+    return f"{holds} of two backends, {' and '.join(names)}: {advice}."
+
+
 def not_a_device(spec: object, there: Sequence[Device]) -> str:
     """The message that ``spec`` does not specify a device, with the two spellings of each."""
     kind = "" if isinstance(spec, str) else f" (of type {kind_of(spec)})"

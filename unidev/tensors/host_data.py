@@ -10,6 +10,7 @@ from unidev.errors import BackendMismatchError, InvalidDataError
 from unidev.system.wording import shown
 from unidev.tensors import containers
 from unidev.tensors.creating import read, uploader
+from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import as_device, resolve_device
 from unidev.tensors.transfer import moved
 
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-_NO_NUMBERS = "OSUT"
-"""The kinds of NumPy dtypes that hold objects and strings."""
+_NO_NUMBERS = "OSUTMm"
+"""The kinds of NumPy dtypes that hold objects, strings and times."""
 
 
 def device_put(tree: Any, device: DeviceLike) -> Any:
@@ -39,7 +40,7 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
             NumPy backend those on ``cpu:0``) and objects with ``__array_interface__``; each becomes
             a tensor of the same shape and dtype in new memory, also on NumPy's own CPU. Tensors go
             as by ``as_in_device``. Everything else passes through unchanged: numbers, NumPy's
-            scalars among them, and arrays of strings or of objects.
+            scalars among them, and arrays of strings, of times or of objects.
         device: as for ``copy_to``; a string or a number is a device of the framework whose tensors
             are in ``tree``, else of the selected backend.
 
@@ -189,8 +190,7 @@ def _owner(found: Sequence[tuple[Any, Backend | None]]) -> Backend | None:
             continue
         if owner is not None:
             raise BackendMismatchError(
-                f"one container holds tensors of two backends, {owner.name} and {backend.name}: "
-                "put the tensors of each by themselves.",
+                two_backends("one container holds tensors", owner.name, backend.name),
                 backend=backend.name,
             )
         owner = backend

@@ -140,10 +140,10 @@ def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T
     def one(tensor: Any, backend: Backend) -> Any:
         nonlocal seen
         if seen is not None and backend is not seen:
+            from unidev.tensors.device_messages import two_backends
+
             raise BackendMismatchError(
-                f"one container holds tensors of two backends, {seen.name} and {backend.name}. "
-                "Convert them to one framework first: unidev.device_put(tree, device) makes "
-                "tensors of NumPy's arrays, unidev.device_get(tree) makes arrays of all tensors.",
+                two_backends("one container holds tensors", seen.name, backend.name),
                 backend=backend.name,
             )
         seen = backend

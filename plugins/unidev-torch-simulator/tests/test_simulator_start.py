@@ -73,7 +73,7 @@ def test_after_a_backward_pass_it_is_too_late(warm_python: Python) -> None:
         "except unidev.SimulationError as error:\n"
         "    print(error, torch.accelerator.current_accelerator())\n"
     )
-    assert "call unidev.simulate before the first backward pass" in done.stdout
+    assert "call unidev.set_backend('torch') before it" in done.stdout
     assert done.stdout.endswith(" None\n") or "cuda" in done.stdout
 
 

@@ -6,6 +6,7 @@ import math
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from unidev.device import Device
 from unidev.errors import (
     BackendMismatchError,
     DeviceSpecError,
@@ -18,13 +19,13 @@ from unidev.system.arguments import real_number
 from unidev.system.wording import count_text, kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened
+from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import resolve_device
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from unidev.contract.backend import Backend
-    from unidev.device import Device
 
     Tensor = Any
 
@@ -42,6 +43,14 @@ def checked_devices(devices: object, backend: Backend) -> list[Device]:
             f"{shown(devices)}.",
             spec=devices,
         )
+    for device in devices:
+        if isinstance(device, Device) and device.backend != backend.name:
+            raise BackendMismatchError(
+                f"{device} is a device of {device.backend}, and the tensors are of {backend.name}: "
+                f"unidev.convert(batch, {device.backend!r}) makes those of {device.backend}, where "
+                "they are.",
+                backend=device.backend,
+            )
     return [resolve_device(device, backend) for device in devices]
 
 
@@ -160,8 +169,7 @@ def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend
     for _, backend in tensors:
         if backend is not tensors[0][1]:
             raise BackendMismatchError(
-                f"{name} holds tensors of two backends, {tensors[0][1].name} and {backend.name}. "
-                f"Convert them to one framework first: unidev.convert({name}, {backend.name!r}).",
+                two_backends(f"{name} holds tensors", tensors[0][1].name, backend.name),
                 backend=backend.name,
             )
     check_memory(tensors[0][1], [x for x, _ in tensors])

@@ -16,10 +16,11 @@ from unidev.parallel.batches.sharding import Shard
 from unidev.parallel.devices.packing import unrecorded
 from unidev.parallel.exchange.group import group
 from unidev.system.wording import shown
+from unidev.tensors.converting import convert
 from unidev.tensors.creating import array, to_numpy
 from unidev.tensors.handles import model_of
+from unidev.tensors.host_data import device_put
 from unidev.tensors.kinds import TENSOR, classify
-from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +40,7 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
 
     Args:
         model: a model, or a ``DataParallel``, which splits each batch over its devices. Called with
-            ``X``, which is moved to the model's device, it returns ``(rows, classes)``.
+            ``X``, a tensor or an array, on the model's device, it returns ``(rows, classes)``.
         batches: pairs ``(X, y)``; ``y`` has the number of the right class of each row, as a tensor
             on any device, an array or a list. A shard may come through ``prefetch``.
 
@@ -77,7 +78,8 @@ def count_right(
         if home is not None:
             scope.enter_context(home)
         for (X, y), padded in zip(_pairs(batches), chain(padding, repeat(0))):  # noqa: B905, N806
-            outputs = to_numpy(model(X if home is None else as_in_device(X, home)))
+            there = convert(X, backend.name) if home is None else device_put(X, home)
+            outputs = to_numpy(model(there))
             labels = to_numpy(y) if classify(y)[0] == TENSOR else np.asarray(y)
             if outputs.ndim != 2 or labels.shape != outputs.shape[:1]:
                 raise InvalidDataError(

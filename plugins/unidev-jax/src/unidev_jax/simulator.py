@@ -24,8 +24,9 @@ class JaxSimulator(Simulator):
         except RuntimeError as error:
             raise SimulationError(
                 f"too late for {count} simulated GPUs: JAX's devices are fixed once it has made "
-                "its first array or listed its devices. Call unidev.simulate before any other use "
-                f"of JAX, or start Python with UNIDEV_SIMULATE={count}."
+                f"its first array or listed its devices. With UNIDEV_SIMULATE={count} (or after "
+                f"unidev.simulate({count})), call unidev.set_backend('jax') before any other use "
+                "of JAX."
             ) from error
         jax.config.update("jax_platforms", "cpu")
 

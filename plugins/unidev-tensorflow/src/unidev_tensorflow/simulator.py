@@ -39,8 +39,9 @@ class TensorFlowSimulator(Simulator):
         except RuntimeError as error:
             raise SimulationError(
                 f"too late for {count} simulated GPUs: TensorFlow's devices are fixed once it has "
-                "made its first tensor. Call unidev.simulate before any other use of "
-                f"TensorFlow, or start Python with UNIDEV_SIMULATE={count}."
+                f"made its first tensor. With UNIDEV_SIMULATE={count} (or after unidev.simulate("
+                f"{count})), call unidev.set_backend('tensorflow') before any other use of "
+                "TensorFlow."
             ) from error
 
     def refusal(self, gpus: SimulatedGpus) -> str | None:

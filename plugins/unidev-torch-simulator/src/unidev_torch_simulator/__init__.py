@@ -91,8 +91,8 @@ def _start_sim(gpus: SimulatedGpus) -> None:
     if torch.ops.unidev_sim.engine_has_started():
         raise SimulationError(
             "torch has run a backward pass in this process already, and starts no autograd thread "
-            "for devices added later: call unidev.simulate before the first backward pass, or "
-            f"start Python with UNIDEV_SIMULATE={gpus.count}."
+            f"for devices added later: with UNIDEV_SIMULATE={gpus.count} (or after "
+            f"unidev.simulate({gpus.count})), call unidev.set_backend('torch') before it."
         )
     torch.ops.unidev_sim.start(gpus.count, memory_of(gpus))
 
