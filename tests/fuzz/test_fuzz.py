@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import bad_calls
-import drawn_copies
 import interruptions
 import pytest
 
 import unidev
-from unidev.backends.loading import load_backend
 
 pytestmark = pytest.mark.slow
 
@@ -42,25 +40,6 @@ def test_a_call_that_ends_the_process_or_raises_anything_else_is_found(
     monkeypatch.undo()
     (found,) = bad_calls.findings("no such backend", 1)
     assert found.outcome == "the process ended with 1"
-
-
-def test_drawn_copies_are_numpys_to_the_bit(two_gpus: None) -> None:
-    backend = load_backend("numpy")
-    assert [fault for n in range(300) for fault in drawn_copies.wrong(n, 1, backend)] == []
-
-
-def test_a_copy_that_is_none_is_found(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    backend = load_backend("numpy")
-    monkeypatch.setattr(unidev, "copy_to", lambda x, device, **_: x)
-    faults = [fault for n in range(50) for fault in drawn_copies.wrong(n, 1, backend)]
-    assert {fault.rpartition(": ")[2] for fault in faults} >= {"shared memory"}
-
-
-@pytest.mark.parametrize("address", [unidev.zeros(2), 5])
-def test_an_address_that_is_no_text_is_refused(address: object) -> None:
-    for words in ({"address": address}, {"backend": address}):
-        with pytest.raises(unidev.InvalidDataError, match="must be a string or None, not"):
-            unidev.run(len, (), workers=1, **words)  # type: ignore[call-overload]
 
 
 def test_ctrl_c_tears_nothing_and_leaves_nothing() -> None:

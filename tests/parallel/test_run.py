@@ -263,11 +263,13 @@ def local() -> Any:
         (run_samples.ranks, {"checkpoints": __file__}, "checkpoints must be a folder, and .* is a"),
         (run_samples.ranks, {"launcher": "slurm"}, "there is no launcher 'slurm'; there are: "),
         (run_samples.ranks, {"launcher": "processes", "address": "auto"}, "takes no address"),
+        (run_samples.ranks, {"backend": 5}, "must be a string or None, not"),
+        (run_samples.ranks, {"address": unidev.zeros(2)}, "must be a string or None, not"),
     ],
 )
 def test_bad_input_is_named(function: Any, options: dict[str, Any], words: str) -> None:
     with pytest.raises(unidev.InvalidDataError, match=words):
-        unidev.run(function, backend="numpy", **options)
+        unidev.run(function, **{"backend": "numpy", **options})
 
 
 def test_a_variable_about_simulated_gpus_is_refused_before_workers_start(
