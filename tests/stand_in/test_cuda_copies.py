@@ -25,53 +25,6 @@ def moved(cost: Counts) -> dict[str, int]:
     return {name: numbers for name, numbers in found.items() if numbers != (0, 0)}
 
 
-def test_a_copy_to_the_host_has_arrived_also_without_blocking(cuda: Runtime):
-    x = host().to("cuda")
-    y = unidev.copy_to(x, "cpu", non_blocking=True)
-    unidev.synchronize(unidev.device_of(y))
-    assert unidev.to_numpy(y).tolist() == host().tolist()
-
-
-def test_a_batch_that_goes_to_the_host_without_blocking_has_arrived(cuda: Runtime):
-    batch = {"x": host().to("cuda:0"), "y": [host(9).to("cuda:1"), 3]}
-    found = unidev.as_in_device(batch, "cpu", non_blocking=True)
-    assert found["x"].tolist() == host().tolist()
-    assert found["y"][0].tolist() == host(9).tolist()
-
-
-@pytest.mark.parametrize("target", ["gpu:0", "gpu:1"])
-@pytest.mark.parametrize("non_blocking", [False, True])
-def test_a_source_that_is_dropped_in_a_side_stream_is_read_first(
-    cuda: Runtime, target: str, non_blocking: bool
-):
-    x = host().to("cuda:0")
-    address = x.data_ptr()
-    torch.cuda.synchronize()
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        y = unidev.copy_to(x, target, non_blocking=non_blocking)
-    del x
-    later = [torch.full((2, 3), 7.0).to("cuda:0") for _ in range(4)]
-    side.synchronize()
-    torch.cuda.synchronize(1)
-    assert y.tolist() == host().tolist()
-    assert address not in [each.data_ptr() for each in later]
-
-
-def test_a_source_from_a_side_stream_that_is_dropped_is_read_first(cuda: Runtime):
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        x = host().to("cuda:0")
-    side.synchronize()
-    y = unidev.copy_to(x, "gpu:1", non_blocking=True)
-    del x
-    with torch.cuda.stream(side):
-        later = torch.full((2, 3), 7.0).to("cuda:0")
-        side.synchronize()
-    assert y.tolist() == host().tolist()
-    assert later.tolist() == [[7.0] * 3] * 2
-
-
 def test_tensors_of_every_kind_are_copied_between_gpus():
     x = host().to("cuda:0")
     sparse = torch.sparse_coo_tensor([[0], [1]], [2.0], (2, 2), check_invariants=False)
@@ -107,13 +60,6 @@ def test_a_copy_waits_for_what_was_queued_before(cuda: Runtime):
     assert unidev.to_numpy(there).tolist() == host(40).tolist()
     assert unidev.to_numpy(here).tolist() == host(40).tolist()
     assert unidev.to_numpy(x).tolist() == host().tolist()
-
-
-def test_a_pinned_source_may_be_changed_when_the_call_returns(cuda: Runtime):
-    x = host().pin_memory()
-    y = unidev.copy_to(x, "gpu", non_blocking=True)
-    x.fill_(7)
-    assert y.tolist() == host().tolist()
 
 
 def test_threads_with_other_current_devices_copy_where_they_are_told(cuda: Runtime):

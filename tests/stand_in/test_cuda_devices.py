@@ -50,14 +50,6 @@ def test_synchronize_passes_over_gpus_that_this_process_does_not_use(cuda: Runti
     assert cuda.contexts() == before
 
 
-def test_synchronize_leaves_the_current_device(cuda: Runtime):
-    torch.arange(3.0).to("cuda:0")
-    torch.arange(3.0).to("cuda:1")
-    torch.cuda.set_device(1)
-    unidev.synchronize()
-    assert torch.cuda.current_device() == 1
-
-
 def test_try_gpu_falls_back_where_the_driver_is_too_old_for_this_torch(cuda: Runtime, monkeypatch):
     monkeypatch.setenv("STAND_IN_DRIVER_CUDA", "12.4")
     assert torch.cuda.device_count() == 2  # by NVML
@@ -79,18 +71,6 @@ def test_a_driver_as_new_as_torch_is_used(monkeypatch, version):
     monkeypatch.setenv("STAND_IN_DRIVER_CUDA", version)
     assert unidev.try_gpu(1) is unidev.gpu(1)
     assert unidev.copy_to(torch.ones(1), "gpu").tolist() == [1]
-
-
-def test_a_scope_moves_neither_the_current_device_nor_the_current_stream(cuda: Runtime):
-    x = torch.ones(1).to("cuda:0")
-    with unidev.gpu(1):
-        assert torch.cuda.current_device() == 0
-        assert torch.empty(1, device="cuda").device.index == 0
-        assert torch.cuda.Stream().device.index == 0
-        assert torch.empty(1).device.index == 1
-        unidev.copy_to(x, "gpu:1")
-    assert torch.cuda.current_device() == 0
-    assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
 def test_a_lost_card_is_an_error_and_the_others_work(cuda: Runtime):

@@ -16,34 +16,6 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-@pytest.mark.parametrize("device", ["gpu", "gpu:1"])
-def test_tracking_memory_may_be_the_first_use_of_cuda(cuda: Runtime, device: str):
-    with unidev.track_memory(device) as peak:
-        assert peak.start_bytes == 0
-        x = unidev.zeros(MIB, device=device)
-        del x
-    assert peak.added_bytes == 4 * MIB
-
-
-def test_tracking_memory_on_a_warm_device(cuda: Runtime):
-    kept = unidev.zeros(MIB, device="gpu")
-    with unidev.track_memory("gpu") as peak:
-        more = unidev.zeros(MIB, device="gpu")
-        del more
-    assert (peak.start_bytes, peak.peak_bytes) == (kept.nbytes, 2 * kept.nbytes)
-
-
-def test_the_memory_of_a_device_is_what_the_driver_and_torch_count(cuda: Runtime):
-    x = unidev.zeros(MIB, device="gpu:1")
-    found = unidev.memory("gpu:1")
-    assert (found.used_bytes, found.total_bytes) == (x.nbytes, 1024 * MIB)
-    free, total = torch.cuda.mem_get_info(1)
-    assert (found.free_bytes, found.total_bytes) == (free, total)
-    assert found.driver is not None
-    assert [holder.used_bytes for holder in found.driver.holders] == [total - free]
-    assert cuda.contexts() == [False, True]
-
-
 def test_a_lack_of_memory_says_what_was_asked_what_is_free_and_who_holds_it(cuda: Runtime):
     kept = unidev.zeros(64 * MIB, device="gpu:1")
     with pytest.raises(unidev.OutOfDeviceMemoryError) as caught:

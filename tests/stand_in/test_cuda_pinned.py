@@ -17,29 +17,6 @@ def host() -> torch.Tensor:
     return torch.arange(6.0).reshape(2, 3)
 
 
-def test_a_batch_is_pinned_once_for_each_tensor(cuda: Runtime):
-    shared = host()
-    batch = {"x": shared, "again": [shared], "y": torch.arange(4), "name": "a"}
-    with cuda.counting() as cost:
-        pinned = unidev.pin(batch)
-    assert cost["pinned allocations"] == 2
-    assert all(each.is_pinned() for each in (pinned["x"], pinned["y"]))
-    assert pinned["again"][0] is pinned["x"]
-    assert pinned["x"].tolist() == shared.tolist()
-    assert not unidev.shares_memory(pinned["x"], shared)
-    assert (pinned["name"], unidev.device_of(pinned)) == ("a", unidev.cpu())
-
-
-def test_what_is_pinned_already_stays_the_same_object(cuda: Runtime):
-    pinned = unidev.pin([host(), host()])
-    with cuda.counting() as cost:
-        assert unidev.pin(pinned) is pinned
-        assert unidev.pin(pinned[0]) is pinned[0]
-        half = unidev.pin(pinned[0][1:])
-    assert cost["pinned allocations"] == 0
-    assert unidev.shares_memory(half, pinned[0])
-
-
 @pytest.mark.parametrize(
     "x",
     [host().T, host()[:, 1], torch.ones(1).expand(4), torch.tensor(3.0), torch.empty(0, 3),
@@ -58,13 +35,6 @@ def test_gradients_flow_back_through_it():
     (unidev.pin(x) * 2).sum().backward()
     assert x.grad is not None
     assert x.grad.tolist() == [[2.0] * 3] * 2
-
-
-def test_pinned_memory_may_be_changed_when_a_copy_from_it_returns(cuda: Runtime):
-    x = unidev.pin(host())
-    y = unidev.copy_to(x, "gpu", non_blocking=True)
-    x.fill_(7)
-    assert y.tolist() == host().tolist()
 
 
 def test_memory_on_a_gpu_is_not_pinned(cuda: Runtime):
