@@ -16,19 +16,6 @@ def innermost_scope():
     return stack.scopes[-1] if stack.scopes else None
 
 
-def test_a_generator_that_is_closed_late_ends_its_own_scope(two_gpus: None) -> None:
-    def inside(device):
-        with device:
-            yield str(unidev.device_of(unidev.zeros(1)))
-
-    first, second = inside(unidev.gpu(0)), inside(unidev.gpu(1))
-    assert (next(first), next(second)) == ("gpu:0", "gpu:1")
-    first.close()
-    assert str(unidev.device_of(unidev.zeros(1))) == "gpu:1"
-    second.close()
-    assert not stack.scopes
-
-
 def test_leaving_what_was_not_entered_is_an_error_that_names_it() -> None:
     with pytest.raises(unidev.ScopeError, match=r"<Device cpu:0 of numpy>.*not entered"):
         unidev.cpu().__exit__()
@@ -106,23 +93,6 @@ def test_the_frameworks_scope_is_entered_first_and_left_last(two_gpus: None) -> 
 
 def here() -> str:
     return str(unidev.device_of(unidev.zeros(1)))
-
-
-def test_each_task_is_inside_its_own_blocks(two_gpus: None) -> None:
-    def inside(device):
-        yield here()
-        with device:
-            yield here()
-            with unidev.use_backend("numpy"):
-                yield here()
-            yield here()
-        yield here()
-
-    seen = in_turns(
-        *(lambda gpu=gpu: inside(gpu) for gpu in unidev.try_all_gpus()), lambda: [here()]
-    )
-    assert seen == [["cpu:0", gpu, gpu, gpu, "cpu:0"] for gpu in ("gpu:0", "gpu:1")] + [["cpu:0"]]
-    assert not stack.scopes
 
 
 def test_a_task_begins_inside_the_blocks_of_the_one_that_made_it_and_a_thread_does_not(

@@ -145,3 +145,9 @@ def test_it_can_be_printed_and_read_as_a_number(x) -> None:
     assert float(x[1, 2]) == 5
     assert x.tolist()[0] == [0, 1, 2]
     assert bool(x[0, 1])
+
+
+def test_an_index_is_a_read(x) -> None:
+    with unidev.trace_transfers() as trace:
+        assert [7, 8][x[0, 1].astype("int64")] == 8
+    assert [each.operation for each in trace.transfers] == ["ndarray.__index__"]

@@ -10,22 +10,6 @@ def on(device: str) -> np.ndarray:
     return unidev.zeros(2, device=device)
 
 
-def test_a_tensors_device_and_a_containers(two_gpus: None) -> None:
-    assert unidev.device_of(on("gpu:1")) is unidev.gpu(1)
-    assert unidev.device_of([{"a": on("gpu:1")}, 5, on("gpu:1")]) is unidev.gpu(1)
-
-
-def test_with_device_of_puts_new_tensors_beside_a_tensor(two_gpus: None) -> None:
-    with unidev.device_of(on("gpu:1")):
-        assert unidev.device_of(unidev.rand(2)) is unidev.gpu(1)
-
-
-@pytest.mark.parametrize("x", [None, [], {}, [1, "a"], "abc", 5, np.float32(1)])
-def test_what_holds_no_tensor_has_no_device(x: object) -> None:
-    with pytest.raises(unidev.NotATensorError, match=type(x).__name__):
-        unidev.device_of(x)
-
-
 def test_a_container_on_two_devices_has_none_and_each_tensor_is_named(two_gpus: None) -> None:
     with pytest.raises(unidev.DeviceMismatchError) as caught:
         unidev.device_of({"a": on("gpu:0"), "b": [on("gpu:1")]})
@@ -98,19 +82,6 @@ def test_same_device_looks_into_all_arguments(two_gpus: None) -> None:
     for bad in (None, 5, "x"):
         with pytest.raises(unidev.NotATensorError):
             unidev.same_device(on("cpu"), bad)
-
-
-def test_shares_memory_compares_storage_and_not_starts(two_gpus: None) -> None:
-    x = np.zeros((4, 4))
-    assert unidev.shares_memory(x, x)
-    assert unidev.shares_memory(x[:1], x[2:])
-    assert unidev.shares_memory(x.T, x[::-1])
-    assert not unidev.shares_memory(x, x.copy())
-    assert not unidev.shares_memory(x[:0], x[:0].copy())
-    assert not unidev.shares_memory(np.zeros(0), np.zeros(0))
-    on_gpu = on("gpu:0")
-    assert unidev.shares_memory(on_gpu, on_gpu[1:])
-    assert not unidev.shares_memory(on_gpu, unidev.copy_to(on_gpu, "gpu:1"))
 
 
 def test_an_extent_of_no_bytes_is_shared_with_nothing_also_inside_another(monkeypatch) -> None:

@@ -13,13 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def test_try_gpu_is_the_gpu_if_it_is_there_else_the_cpu(two_gpus: None) -> None:
-    assert unidev.try_gpu() is unidev.gpu() is unidev.gpu(0)
-    assert unidev.try_gpu(1) is unidev.gpu(1)
-    assert unidev.try_gpu(2) is unidev.cpu()
-    assert unidev.try_gpu(10**5000) is unidev.cpu()
-
-
 def test_a_gpu_that_is_not_there_is_an_error_that_lists_what_is(two_gpus: None) -> None:
     with pytest.raises(unidev.DeviceNotFoundError) as caught:
         unidev.gpu(2)

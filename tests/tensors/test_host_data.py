@@ -44,21 +44,6 @@ def target(request: pytest.FixtureRequest, two_gpus: None) -> unidev.Device:
     return unidev.as_device(request.param)
 
 
-def test_arrays_become_tensors_in_new_memory_and_the_rest_passes(target) -> None:
-    x = np.arange(6, dtype=np.int16).reshape(2, 3)
-    labels, objects = np.array(["a", "b"]), np.array([None, {}], object)
-    scalar = np.float32(2)
-    tree = {"x": x, "batch": Batch(x, ["a"]), "rest": (labels, objects, scalar, 3, None)}
-    put = unidev.device_put(tree, target)
-    assert unidev.device_of([put["x"], put["batch"].x]) is target
-    assert put["x"] is put["batch"].x
-    assert type(put["batch"]) is Batch
-    assert [*map(id, put["rest"])] == [*map(id, tree["rest"])]
-    x[:] = 0
-    assert unidev.to_numpy(put["x"]).tolist() == [[0, 1, 2], [3, 4, 5]]
-    assert put["x"].dtype == np.int16
-
-
 @pytest.mark.parametrize("cls", [OnItself, OnItsClass])
 def test_an_array_interface_is_enough_also_at_the_root(cls, target) -> None:
     values = np.arange(3.0)
@@ -72,28 +57,6 @@ def test_an_array_interface_is_enough_also_at_the_root(cls, target) -> None:
     (got,) = unidev.device_get([cls(values)])
     got[:] = 7
     assert values.tolist() == [0, 1, 2]
-
-
-def test_tensors_go_as_by_as_in_device_and_choose_the_backend(two_gpus) -> None:
-    there, array = unidev.ones(2, device="gpu:1"), np.zeros(2)
-    put = unidev.device_put({"there": there, "array": array}, "gpu:1")
-    assert put["there"] is there
-    assert unidev.device_of(put) is unidev.gpu(1)
-    tree = [there, "name"]
-    assert unidev.device_put(tree, "gpu:1") is tree
-
-
-def test_what_is_got_is_new_writable_and_one_where_it_was_one(target) -> None:
-    x, array = unidev.full((2,), 3.0, device=target), np.ones(2)
-    array.flags.writeable = False
-    got = unidev.device_get({"x": x, "again": x, "array": array, "n": 3})
-    assert got["x"] is got["again"]
-    for name in ("x", "array"):
-        assert type(got[name]) is np.ndarray
-        got[name][:] = 0
-    assert unidev.to_numpy(x).tolist() == [3, 3]
-    assert array.tolist() == [1, 1]
-    assert got["n"] == 3
 
 
 def test_what_would_be_left_behind_or_changed_is_an_error(two_gpus) -> None:
