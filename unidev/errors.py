@@ -186,6 +186,10 @@ class UntestedVersionWarning(UserWarning):
     """The framework is newer than the releases that its plugin was tested with; no error."""
 
 
+class LeftBehindWarning(UserWarning):
+    """``place`` has moved a model, and tensors that it keeps without registering them stay."""
+
+
 class SimulationError(UnidevError, RuntimeError):
     """Simulated devices were requested too late, their number is invalid, or the build failed."""
 

@@ -188,6 +188,8 @@ def test_what_a_lightning_module_says_of_its_device_follows(run_python: Any) -> 
                 super().__init__()
                 self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2), *inside])
 
+        metric = torchmetrics.MeanMetric()
+        print(unidev.place(metric, "gpu:1").device == unidev.gpu(1).native)
         inner = Net()
         metric = torchmetrics.MeanMetric()
         net = Net(torch.nn.Sequential(inner, metric))
@@ -199,4 +201,4 @@ def test_what_a_lightning_module_says_of_its_device_follows(run_python: Any) -> 
         UNIDEV_BACKEND="torch",
         UNIDEV_SIMULATE="2",
     )
-    assert printed == "True True\nTrue True"
+    assert printed == "True\nTrue True\nTrue True"

@@ -269,6 +269,14 @@ def remembered_devices_are_stale(backend):
     in_place_of(tree.move_what_else)(lambda model, native, **options: None)
 
 
+@torch_mutant("placing.unregistered_is_named")
+def lists_are_not_looked_into(backend):
+    """What is in a list is not the model's: ``Module.to`` leaves it without a word."""
+    from unidev_torch.models import TorchModels
+
+    replace_value(TorchModels, "beside", lambda self, layer: ())
+
+
 @torch_mutant(
     "placing.gradient_of_an_embedding", around=".probe.training:TorchModelProbe.embedding"
 )

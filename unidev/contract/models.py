@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
@@ -181,6 +182,49 @@ class Models(AnyModels, ABC):
         (Of a container of tensors, which a step replaces, the tensors themselves.)
         """
 
+    registering = "as the framework's documentation says"
+    """How a user registers a tensor with a model: words for a warning."""
+
+    def layers(self, model: Model) -> Sequence[tuple[str, Any]]:  # noqa: ARG002
+        """``model`` and the layers registered in it, with what precedes their names: ``encoder.``.
+
+        The default has none, which suits frameworks that register whatever a model holds.
+        """
+        return ()
+
+    def beside(self, layer: Any) -> Iterator[tuple[str, Any]]:
+        """Tensors and layers in attributes of ``layer``, and in containers there, by path.
+
+        May include those that are registered.
+        """
+        wanted = (*self.backend.tensor_types, *self.backend.model_types)
+        for name, value in vars(layer).items():
+            if issubclass(type(value), _CONTAINERS) and value:
+                yield from found_in(value, lambda x: isinstance(x, wanted), name, _CONTAINERS)
+            elif issubclass(type(value), wanted):
+                yield name, value
+
+    def unregistered(self, model: Model) -> Mapping[str, Tensor]:
+        """Tensors that ``model`` keeps without registering them, by path, by the two above."""
+        layers = list(self.layers(model))
+        found: dict[str, Tensor] = {}
+        known = {id(x) for x in (*self.tensors(model).values(), *(each for _, each in layers))}
+        for prefix, layer in layers:
+            for name, x in self.beside(layer):
+                inner = {f"{prefix}{name}": x}
+                if isinstance(x, self.backend.model_types) and id(x) not in known:
+                    layers += [(f"{prefix}{name}.{at}", each) for at, each in self.layers(x)]
+                    inner = {f"{prefix}{name}.{at}": y for at, y in self.tensors(x).items()}
+                new = {path: y for path, y in inner.items() if id(y) not in known}
+                found |= {path: y for path, y in new.items() if not path.endswith(".grad")}
+                known |= {id(x), *map(id, inner.values())}
+        return found
+
+    def left_behind(self, model: Model, device: Device) -> Mapping[str, Device]:
+        """Where the tensors of ``unregistered`` are that are not on ``device``."""
+        devices = {path: self.backend.device_of(x) for path, x in self.unregistered(model).items()}
+        return {path: found for path, found in devices.items() if found is not device}
+
     # -- moving a model ----------------------------------------------------------------------------
 
     @abstractmethod
@@ -225,6 +269,7 @@ class Models(AnyModels, ABC):
     def is_placed(self, model: Model, device: Device) -> bool:
         """Whether all of ``model`` is on ``device``; must be fast, as every placing calls it.
 
+        False if something of ``unregistered`` is not, which ``place`` then names.
         Where ``parts`` would raise, raises the same or returns False.
         """
         device_of = self.backend.device_of
@@ -245,6 +290,7 @@ class Models(AnyModels, ABC):
         """
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
+            self.adapt(model, device)
             return optimizer
         compiled = self.compiled(model, None, parts)
         parts += [part for part in compiled if not self.is_on(part, device)]
@@ -300,8 +346,8 @@ class Models(AnyModels, ABC):
     def adapt(self, model: Model, device: Device) -> None:
         """Let ``model``, a replica on ``device`` for now, find there what is not in ``parts``.
 
-        A PyTorch Lightning module, for example, remembers its device. Must change nothing but what
-        ``namespaces`` hold. The default does nothing.
+        Or a model whose parts are all there. A PyTorch Lightning module, for example, remembers its
+        device. Must change nothing but what ``namespaces`` hold. The default does nothing.
         """
 
     def compiled(
@@ -399,15 +445,19 @@ def is_number(x: Any) -> bool:
     )
 
 
+_CONTAINERS: tuple[type, ...] = (dict, list, tuple, set, frozenset, deque)
+
+
 def found_in(
-    value: Any, is_wanted: Callable[[Any], bool], name: str = ""
+    value: Any, is_wanted: Callable[[Any], bool], name: str = "", also: Any = ()
 ) -> Iterator[tuple[str, Any]]:
     """Each wanted object in nested dicts, lists and tuples, or ``value`` itself, with its name.
 
-    ``name`` is that of ``value``; keys and positions follow it, as in ``state.momentum.0``.
+    ``name`` is that of ``value``; keys and positions follow it, as in ``state.momentum.0``. Objects
+    of the classes ``also`` are containers, too.
     """
-    if isinstance(value, (dict, list, tuple)):
+    if issubclass(type(value), (dict, list, tuple, *also)):
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from found_in(child, is_wanted, f"{name}.{key}" if name else str(key))
+            yield from found_in(child, is_wanted, f"{name}.{key}" if name else str(key), also)
     elif is_wanted(value):
         yield name, value

@@ -160,6 +160,12 @@ class ModelProbe(ABC):
     """``remembering(refuses)``: a model on the CPU that keeps its native device in an attribute,
     and what reads that; with ``refuses``, one whose last part refuses to be moved."""
 
+    keeping: Callable[[Tensor], Model] = optional(
+        "models that keep tensors without registering them",
+        "the framework's models register whatever they keep",
+    )
+    """``keeping(x)``: a model on the CPU with parameters, whose attribute ``kept`` is ``[x]``."""
+
     embedding: Callable[[Device], tuple[Tensor, Tensor]] = optional(
         "gradients in the parameters, also sparse ones",
         "the framework stores no gradients in the parameters",

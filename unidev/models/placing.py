@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import warnings
+
 from unidev.backends.boundary import call
 from unidev.backends.transfers import of_model, of_tensors
-from unidev.errors import NotAModelError, NotATensorError, UnsupportedContainerError
+from unidev.errors import (
+    LeftBehindWarning,
+    NotAModelError,
+    NotATensorError,
+    UnsupportedContainerError,
+)
 from unidev.models import trees
 from unidev.system.forking import fork_safe_lock
 from unidev.system.wording import kind_of, type_name
+from unidev.tensors.checks import MOST_NAMED
 from unidev.tensors.containers import tensors_of
 from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import resolve_device
@@ -16,6 +24,7 @@ from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, classify
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any, TypeVar, overload
 
     from unidev.contract.backend import Backend
@@ -65,7 +74,8 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
     module that is a tree) is a model, too. It is not changed: a new tree of the same structure is
     returned, in which a tensor that occurs twice still does.
 
-    A model that is already on ``device`` is returned as it is.
+    A model that is already on ``device`` is returned as it is. A ``LeftBehindWarning`` names the
+    tensors that a model keeps elsewhere without registering them, which do not move.
 
     Args:
         model: a PyTorch ``Module``, a Keras ``Model`` or ``Layer``, a ``tf.Module``, a Paddle
@@ -107,22 +117,43 @@ def place_on(
     def doing() -> tuple[str, Device]:
         return f"placing a {kind_of(model)} on {target}; it was not moved", target
 
+    left: dict[str, Device] = {}
     with _one_at_a_time:
-        return call(
-            backend, _placed, backend, model, target, optimizer,
+        placed = call(
+            backend, _placed, backend, model, target, optimizer, left,
             doing=doing,
             operation=operation,
             transfers=lambda: _transfers(operation, model, optimizer, target, backend),
         )  # fmt: skip
+    if left:
+        text = _left_behind(model, target, left, backend)
+        warnings.warn(text, LeftBehindWarning, stacklevel=3)
+    return placed
 
 
-def _placed(backend: Backend, model: Any, target: Device, optimizer: Any) -> tuple[Any, Any]:
+def _placed(
+    backend: Backend, model: Any, target: Device, optimizer: Any, left: dict[str, Device]
+) -> tuple[Any, Any]:
+    """Model and optimizer to use; ``left`` gets what the model keeps elsewhere."""
     models = backend.models
     if models.rebuilds_containers and trees.is_tree(model, backend):
         return trees.placed(model, optimizer, target, backend)
     if optimizer is None and models.is_placed(model, target):
         return model, None
-    return models.placed(model, target, optimizer)
+    placed = models.placed(model, target, optimizer)
+    left |= models.left_behind(placed[0], target)
+    return placed
+
+
+def _left_behind(model: Any, target: Device, left: Mapping[str, Device], backend: Backend) -> str:
+    named = [f"{path} on {device}" for path, device in left.items()]
+    more = f" and {len(left) - MOST_NAMED} more" if len(left) > MOST_NAMED else ""
+    return (
+        f"{target} has this {kind_of(model)} now, but not the tensors that it keeps without "
+        f"registering them: {', '.join(named[:MOST_NAMED])}{more}. Register them "
+        f"{backend.models.registering}, or move them with as_in_device(x, device). To silence "
+        'this: warnings.filterwarnings("ignore", category=unidev.errors.LeftBehindWarning).'
+    )
 
 
 def _transfers(

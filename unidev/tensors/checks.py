@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Tensor = Any
 
-_MOST_NAMED = 20
+MOST_NAMED = 20
 """The most tensors that a message names; the error's ``devices`` has all."""
 
 
@@ -40,7 +40,7 @@ def device_of(x: object, /) -> Device:
         backend = backend_of_type(type(x))
     if backend is not None:
         return backend.device_of(x)
-    found = _devices([("", x)])
+    found = _devices([("", x)], all_of_models=False) or _devices([("", x)])
     if not found:
         raise NotATensorError(f"this {type(x).__name__} contains no tensor, so it has no device.")
     _check_one(found, x)
@@ -66,7 +66,7 @@ def check_same_device(*xs: object, **named: object) -> None:
     """Raise DeviceMismatchError unless all tensors are on one device.
 
     The message names each argument (or path in a container or model) and its device; positional
-    arguments are ``args[0]``, ``args[1]``.
+    arguments are ``args[0]``, ``args[1]``. Counts what a model keeps without registering it, too.
 
     >>> import unidev
     >>> unidev.check_same_device(x=unidev.zeros(3), y=unidev.ones(3))
@@ -95,13 +95,15 @@ def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:
     return [(f"args[{position}]", x) for position, x in enumerate(xs)]
 
 
-def _devices(named: list[tuple[str, object]]) -> list[tuple[str, Device]]:
+def _devices(
+    named: list[tuple[str, object]], *, all_of_models: bool = True
+) -> list[tuple[str, Device]]:
     from unidev.tensors.containers import named_tensors  # imports optree: not for one tensor
 
     return [
         (path, backend.device_of(tensor))
         for name, x in named
-        for path, tensor, backend in named_tensors(x, name)
+        for path, tensor, backend in named_tensors(x, name, all_of_models=all_of_models)
     ]
 
 
@@ -130,7 +132,7 @@ def _check_one(found: list[tuple[str, Device]], *xs: object) -> None:
 
 def _representative(found: list[tuple[str, Device]]) -> list[tuple[str, Device]]:
     """As many as a message names, in order: some on every device, all where a device holds few."""
-    if len(found) <= _MOST_NAMED:
+    if len(found) <= MOST_NAMED:
         return found
     positions: dict[Device, list[int]] = {}
     for position, (_, device) in enumerate(found):
@@ -138,7 +140,7 @@ def _representative(found: list[tuple[str, Device]]) -> list[tuple[str, Device]]
     chosen: list[int] = []
     groups = sorted(positions.values(), key=len)
     for number, group in enumerate(groups):
-        share = max(1, (_MOST_NAMED - len(chosen)) // (len(groups) - number))
+        share = max(1, (MOST_NAMED - len(chosen)) // (len(groups) - number))
         chosen += group[:share]
     return [found[position] for position in sorted(chosen)]
 

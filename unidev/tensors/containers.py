@@ -87,11 +87,14 @@ def tensors_of(tree: object) -> list[tuple[Any, Backend]]:
     return Opened(tree).tensors
 
 
-def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]:
+def named_tensors(
+    tree: object, name: str, *, all_of_models: bool
+) -> Iterator[tuple[str, Any, Backend]]:
     """Each tensor of ``tree`` with its path, such as ``batch['mask']``, and its backend.
 
-    Includes the tensors of models in ``tree``: ``model.encoder.weight``. Their gradients are left
-    out: they are where their parameters are, or belong to those of another replica.
+    Includes the tensors of models in ``tree``: ``model.encoder.weight``; with ``all_of_models``
+    those that are not registered, too. Their gradients are left out: they are where their
+    parameters are, or belong to those of another replica.
     """
     opened = Opened(tree, takes_models=True, own_to="looked into")
     for at, (_, leaf, backend) in zip(opened.paths(), opened.found, strict=True):
@@ -102,7 +105,9 @@ def named_tensors(tree: object, name: str) -> Iterator[tuple[str, Any, Backend]]
         elif backend_of_type(type(leaf)) is not None:
             yield path, leaf, backend
         else:
-            for within, tensor in backend.models.tensors(model_of(leaf)).items():
+            models, model = backend.models, model_of(leaf)
+            beside = models.unregistered(model) if all_of_models else {}
+            for within, tensor in {**models.tensors(model), **beside}.items():
                 if not within.endswith(".grad"):
                     yield (f"{path}.{within}" if path else within), tensor, backend
 

@@ -339,11 +339,12 @@ class Metric(nn.Module):
 
     def __init__(self, *, fails: bool = False) -> None:
         super().__init__()
-        self.seen = [torch.ones(2), torch.zeros(2)]
+        self.seen, self.device = [torch.ones(2), torch.zeros(2)], CPU
         self.fails = fails
 
     def _apply(self, fn: Any, recurse: bool = True) -> Metric:
         super()._apply(fn, recurse)
+        self.device = fn(torch.zeros(1, device=self.device)).device  # as torchmetrics does
         moved = [fn(x) for x in self.seen]
         if self.fails and any(x.device != CPU for x in moved):
             raise RuntimeError("this one does not move")
@@ -357,6 +358,72 @@ def test_what_a_module_moves_by_itself_comes_along() -> None:
     assert [x.device for x in model[1].seen] == [GPU, GPU]
     unidev.place(model, "cpu")
     assert [x.tolist() for x in model[1].seen] == [[1.0, 1.0], [0.0, 0.0]]
+    assert model[1].device == CPU
+
+
+@pytest.mark.parametrize("wrap", [lambda x: x, lambda x: nn.ModuleDict({"a": x}), nn.Sequential])
+@pytest.mark.parametrize("with_net", [False, True])
+def test_what_moves_itself_is_asked_where_nothing_registered_has_to_move(
+    wrap: Any, with_net: bool
+) -> None:
+    net = unidev.place(nn.Sequential(*[nn.Linear(2, 2)] * with_net, nn.ReLU()), "gpu:1")
+    metric, remembers, asked = Metric(), Remembering(), []
+    net[-1].to = lambda *_: asked.append(1)
+    remembers.inside = None  # and so has no tensor
+    net.added, net.remembers = wrap(metric), remembers
+    unidev.place(net, "gpu:1")
+    assert {x.device for x in metric.seen} == {GPU}
+    assert (remembers._device, metric.device, asked) == (GPU, GPU, [1])
+    metric.seen[0] = metric.seen[0].cpu()
+    assert unidev.device_of(unidev.place(metric, "gpu:1")) is unidev.gpu(1)
+
+
+class Hook:
+    """What Accelerate puts on the modules of a model that it dispatches."""
+
+    def __init__(self, device: Any) -> None:
+        self.execution_device = device
+
+
+@pytest.mark.parametrize("goal", ["sim:0", 0])
+def test_a_model_that_accelerate_has_dispatched_stays_with_its_hooks(goal: Any) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to("sim:0")
+    model[1]._hf_hook = Hook(goal)
+    for _ in range(2):
+        assert unidev.place(model, "gpu:0") is model
+    with pytest.raises(unidev.UnsupportedOperation, match=r"hook of '1'.*remove_hook_from_sub"):
+        unidev.place(model, "gpu:1")
+    assert unidev.device_of(model) is unidev.gpu(0)
+    del model[1]._hf_hook
+    assert unidev.device_of(unidev.place(model, "gpu:1")) is unidev.gpu(1)
+
+
+def test_what_stays_is_named_with_its_path_once_for_each_tensor() -> None:
+    class Keeping(nn.Module):
+        def __init__(self) -> None:
+            self.early = torch.ones(2)
+            super().__init__()
+            self.layer = nn.utils.spectral_norm(nn.Linear(2, 2))
+            self.same, self.known = self.early, self.layer.bias
+            self.nested = {"a": [(torch.ones(1),)], 3: {torch.zeros(1)}}
+            self.layers = [nn.Linear(2, 2), nn.Sequential(nn.BatchNorm1d(2)), self.layer]
+            self.result, self.bare = self.layer.weight_orig * 2, torch.ones(1, device="meta")
+            self.me = [self]
+
+    model = nn.Sequential(Keeping())
+    with pytest.warns(unidev.errors.LeftBehindWarning) as caught:
+        unidev.place(model, "gpu:1")
+    assert caught[0].filename == __file__
+    assert len(caught) == 1
+    paths = ["early", "nested.a.0.0", "nested.3.0", "layers.0.weight", "layers.0.bias"]
+    paths += [f"layers.1.0.{x}" for x in ("weight", "bias", "running_mean", "running_var")]
+    paths = [f"0.{path}" for path in (*paths, "layers.1.0.num_batches_tracked")]
+    assert all(f"{path} on cpu:0" in str(caught[0].message) for path in paths)
+    with pytest.raises(unidev.DeviceMismatchError) as error:
+        unidev.check_same_device(net=model)
+    elsewhere = [path for path, device in error.value.devices.items() if device is unidev.cpu()]
+    assert sorted(elsewhere) == sorted(f"net.{path}" for path in paths)
+    assert unidev.device_of(model) is unidev.gpu(1)
 
 
 def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:
@@ -366,6 +433,7 @@ def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:
         unidev.place(model, "gpu:1")
     assert (model[0].weight.data_ptr(), model[0].weight.device) == (weight, CPU)
     assert all(a is b for a, b in zip(model[1].seen, seen, strict=True))
+    assert model[1].device == CPU
 
 
 class Remembering(nn.Module):

@@ -82,6 +82,13 @@ class MxnetModels(Models):
                 found[f"{name}.grad" if len(arrays) == 1 else f"{name}.grad@{array.ctx}"] = array
         return found
 
+    registering = "as mx.gluon.Constant, or blocks in an mx.gluon.nn.Sequential"
+
+    def layers(self, model: Model) -> Sequence[tuple[str, Block]]:
+        """The blocks."""
+        found = blocks_of(model) if isinstance(model, Block) else ()
+        return [(f"{path}." if path else "", block) for path, block in found]
+
     # -- moving it ---------------------------------------------------------------------------------
 
     def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
@@ -142,10 +149,14 @@ class MxnetModels(Models):
     def is_placed(self, model: Model, device: Device) -> bool:
         """Queries MXNet for the device of each array."""
         is_there = self._is_there
-        return all(
+        if not all(
             is_there(parameter, device) and parameter._stype == "default"
             for _, parameter in _all_parameters(model)
-        )
+        ):
+            return False
+        blocks = {type(block) for _, block in self.layers(model)}
+        are_gluons = all(cls.__module__.startswith("mxnet.gluon.") for cls in blocks)
+        return are_gluons or not self.left_behind(model, device)
 
     def finish(self, model: Model, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
         """The ``Trainer`` works on unchanged; compiled graphs release old memory."""

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Optimizer = Any
 
 
+class Keeping(nn.Dense):  # type: ignore[misc]
+    """A block of the program's own, which may hold anything."""
+
+
 class Sample(Block):  # type: ignore[misc]  # MXNet is untyped
     """A tied pair, a block at two places, batch norm, a frozen parameter and a constant."""
 
@@ -137,6 +141,13 @@ class MxnetModelProbe(ModelProbe):
             made.add(nn.Dense(4), nn.BatchNorm(), nn.Dense(4))
             made.initialize(mx.init.One(), ctx=mx.cpu())
         return made
+
+    def keeping(self, x: Tensor) -> Model:
+        """In a list, as Gluon registers no arrays."""
+        model = Keeping(4, in_units=4)
+        model.initialize(mx.init.One(), ctx=mx.cpu())
+        model.kept = [x]
+        return model
 
     def embedding(self, device: Device) -> tuple[Tensor, Tensor]:
         """``backward`` stores the gradient in the parameter."""

@@ -53,6 +53,18 @@ class PaddleModels(Models):
                     found[f"{entry.name}.grad"] = gradient
         return found
 
+    registering = "with register_buffer, or layers in a paddle.nn.LayerList"
+
+    def layers(self, model: Layer) -> Sequence[tuple[str, Layer]]:
+        """As ``named_sublayers``."""
+        return list(unique_layers(model, "", set()))
+
+    def beside(self, layer: Layer) -> Iterator[tuple[str, Any]]:
+        """Without results of computations, as weight_norm's, and what has no memory yet."""
+        for name, x in super().beside(layer):
+            if isinstance(x, paddle.nn.Layer) or (x.is_leaf and x._is_initialized()):
+                yield name, x
+
     # -- moving it ---------------------------------------------------------------------------------
 
     def parts(self, model: Layer, optimizer: Any) -> Sequence[Part]:
@@ -96,7 +108,9 @@ class PaddleModels(Models):
             gradient = gradient_of(x)
             if gradient is not None and device_of(gradient) is not device:
                 return False
-        return True
+        layers = {type(layer) for _, layer in unique_layers(model, "", set())}
+        are_paddles = all(cls.__module__.startswith("paddle.nn.") for cls in layers)
+        return are_paddles or not self.left_behind(model, device)
 
     # -- several devices ---------------------------------------------------------------------------
 

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Optimizer = Any
 
 
+class Keeping(paddle.nn.Linear):  # type: ignore[misc]
+    """A layer of the program's own, which may hold anything."""
+
+
 class Sample(paddle.nn.Layer):  # type: ignore[misc]  # Paddle is untyped here
     """Has every kind of content that a model can have; ``(n, 4)`` to ``(n, 4)``."""
 
@@ -112,6 +116,12 @@ class PaddleModelProbe(ModelProbe):
             optimizer.clear_grad()
             (model(x) ** 2).sum().backward()
             optimizer.step()
+
+    def keeping(self, x: Tensor) -> Layer:
+        """In a list: Paddle registers tensors in attributes."""
+        model = Keeping(4, 4)
+        model.kept = [x]
+        return model
 
     def embedding(self, device: Device) -> tuple[Tensor, Tensor]:
         """``backward`` stores the gradient in ``weight.grad``."""

@@ -14,7 +14,7 @@ from unidev_torch import tensors
 from unidev_torch.models import allocating, optimizers, swap, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from unidev.contract import Array, Device
     from unidev_torch.models.swap import Part
@@ -44,12 +44,32 @@ class TorchModels(Models):
         tree.check_module(model)
         return dict(tree.named_tensors(model))
 
+    registering = "with register_buffer, or modules in a torch.nn.ModuleList"
+
+    def layers(self, model: torch.nn.Module) -> Sequence[tuple[str, torch.nn.Module]]:
+        """As ``named_modules``."""
+        return tree.modules_of(model)
+
+    def beside(self, layer: torch.nn.Module) -> Iterator[tuple[str, Any]]:
+        """Without results of computations, which the next forward pass replaces, and ``meta``."""
+        for name, x in tree.beside(layer):
+            if isinstance(x, torch.nn.Module) or (x.is_leaf and not x.is_meta):
+                yield name, x
+
     def statistics(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """The buffers of batch norms and the like."""
         tree.check_module(model)
         return tree.named_buffers(model, self.statistics_names)
 
     # -- moving it ---------------------------------------------------------------------------------
+
+    def place(self, model: torch.nn.Module, device: Device, optimizer: Any = None) -> Any:
+        """Not if Accelerate's hooks would go on sending inputs elsewhere."""
+        tree.check_module(model)
+        tree.check_hooks(model, device.native)
+        placed = super().place(model, device, optimizer)
+        tree.remember(model, device.native)
+        return placed
 
     def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[Part]:
         """One part for each storage, in the order of the modules; the optimizer's come last."""

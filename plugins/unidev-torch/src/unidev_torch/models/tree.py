@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
+from functools import partial
+from itertools import islice
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -9,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from unidev.contract import found_in
 from unidev.errors import NotAModelError, UnsupportedOperation
 
 if TYPE_CHECKING:
@@ -38,7 +44,6 @@ def is_on(model: torch.nn.Module, native: torch.device) -> bool:
     """Whether all of ``model`` is there for certain; False if that needs a closer look."""
     # A hot path: no generators, and only torch's own calls.
     parameter_type, tensor_type = torch.nn.Parameter, torch.Tensor
-    odd = (torch.jit.ScriptModule, DistributedDataParallel)
     seen: set[int] = set()
     todo: list[torch.nn.Module | None] = [model]
     while todo:
@@ -46,22 +51,97 @@ def is_on(model: torch.nn.Module, native: torch.device) -> bool:
         if module is None or id(module) in seen:
             continue
         seen.add(id(module))
-        if isinstance(module, odd) or "_packed_params" in module.__dict__:
+        own = module.__dict__
+        if _LENGTHS.get(type(module)) != len(own) and not _keeps_nothing_else(module, native):
             return False
-        for x in module._parameters.values():
+        for x in own["_parameters"].values():
             if x is not None:
                 if type(x) is not parameter_type or x.device != native:
                     return False
                 gradient = x.grad
                 if gradient is not None and gradient.device != native:
                     return False
-        for y in module._buffers.values():
+        for y in own["_buffers"].values():
             if y is not None and (
                 type(y) is not tensor_type or y.device != native or y.requires_grad
             ):
                 return False
-        todo.extend(module._modules.values())
+        todo.extend(own["_modules"].values())
     return True
+
+
+_OF_EACH = [*vars(torch.nn.Module())]
+"""The attributes that each module has, its registries and hooks; they come first."""
+_LENGTHS: dict[type, int] = {}
+"""How many attributes a layer of torch's has if it holds nothing beside: all have the same ones."""
+_HARMLESS = frozenset(
+    {
+        bool, int, float, complex, str, bytes, type(None), type, FunctionType, MethodType,
+        torch.dtype, torch.device, torch.Size,
+    }
+)  # fmt: skip
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+_WANTED = (torch.Tensor, torch.nn.Module)
+
+
+def _keeps_nothing_else(module: torch.nn.Module, native: torch.device) -> bool:
+    """Whether what it keeps beside is there, too, and its own ``to`` and ``_apply`` were called."""
+    cls, own = type(module), module.__dict__
+    if isinstance(module, (torch.jit.ScriptModule, DistributedDataParallel)):
+        return False
+    moves_itself, held = _moves_itself(module), []
+    if moves_itself or not _HARMLESS.issuperset(
+        map(type, islice(own.values(), len(_OF_EACH), None))
+    ):
+        held = beside(module)
+        if _is_packed(module) or any(issubclass(type(x), torch.nn.Module) for _, x in held):
+            return False
+        if any(x.device != native for _, x in held):
+            return False
+    if moves_itself:  # tensors of its own would show that it has been moved since
+        shows = held or next(module.parameters(), None) is not None
+        return bool(shows) and _asked.get(id(module), (None, None))[1] == native
+    if not held and cls.__module__.startswith("torch.nn.modules."):
+        _LENGTHS[cls] = min(len(own), _LENGTHS.get(cls, len(own)))
+    return True
+
+
+def _is_wanted(x: object) -> bool:
+    return issubclass(type(x), _WANTED)
+
+
+_asked: dict[int, tuple[weakref.ref[torch.nn.Module], torch.device]] = {}
+"""Where modules that move themselves have last been asked to go, by ``id``: some cannot be keys."""
+
+
+def remember(model: torch.nn.Module, native: torch.device) -> None:
+    """Its modules that move themselves have all been asked to go to ``native``."""
+    for _, module in modules_of(model):
+        if _moves_itself(module):
+            forget = partial(_asked.pop, id(module))  # the reference, which it is called with
+            _asked[id(module)] = (weakref.ref(module, forget), native)
+
+
+def _moves_itself(module: torch.nn.Module) -> bool:
+    cls, own = type(module), module.__dict__
+    return cls.to is not _TO or cls._apply not in _APPLIES or "to" in own or "_apply" in own
+
+
+def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
+    """Tensors and modules in its attributes, and in containers there, beside its registries."""
+    own = module.__dict__
+    is_usual = next(iter(own)) == _OF_EACH[0]  # else the class sets attributes before Module does
+    found: list[tuple[str, Any]] = []
+    for key, value in islice(own.items(), len(_OF_EACH) if is_usual else 0, None):
+        cls = type(value)
+        if cls in _HARMLESS or key in _OF_EACH:
+            continue
+        if issubclass(cls, _WANTED):
+            if f"{key}_orig" not in own["_parameters"]:  # else spectral_norm computes it each time
+                found.append((key, value))
+        elif issubclass(cls, _CONTAINERS):
+            found += found_in(value, _is_wanted, key, _CONTAINERS)
+    return found
 
 
 def named_tensors(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -217,6 +297,24 @@ def _immovable_script(module: Any) -> str | None:
     return None
 
 
+def check_hooks(model: torch.nn.Module, native: torch.device) -> None:
+    """Refuse a model that Accelerate has dispatched, unless all of it computes on ``native``.
+
+    Raises:
+        UnsupportedOperation: names the module, and what to do.
+    """
+    for prefix, module in modules_of(model):
+        hook = module.__dict__.get("_hf_hook")  # accelerate 1.15
+        for each in () if hook is None else (hook, *getattr(hook, "hooks", ())):
+            goal = getattr(each, "execution_device", None)
+            if goal is not None and torch.device(goal) != native:
+                raise UnsupportedOperation(
+                    f"placing a {type(model).__name__} that Accelerate has dispatched",
+                    f"the hook of {prefix[:-1] or 'the model'!r} sends its inputs to {goal}: "
+                    "first call accelerate.hooks.remove_hook_from_submodules(model)",
+                )
+
+
 def check_tensors(named: Iterable[tuple[str, torch.Tensor]]) -> None:
     """Refuse tensors that have no memory to move, or not on one device.
 
@@ -260,15 +358,14 @@ def move_what_else(model: torch.nn.Module, native: torch.device, *, also_rnns: b
     the attributes that the others changed are restored.
     """
     modules = [module for _, module in modules_of(model)]
-    classes: set[type[torch.nn.Module]] = {type(module) for module in modules}
-    overriding = {cls for cls in classes if cls._apply is not _APPLY}
+    own = [module for module in modules if _applies(module)]
     if not also_rnns:
-        overriding = {cls for cls in overriding if not issubclass(cls, torch.nn.RNNBase)}
-    own = [module for module in modules if type(module) in overriding] if overriding else []
-    asked = list(_with_own_to(model)) if any(cls.to is not _TO for cls in classes) else []
+        own = [module for module in own if not isinstance(module, torch.nn.RNNBase)]
+    asked = list(_with_own_to(model)) if any(map(_has_own_to, modules)) else []
     if not own and not asked:
         return
-    before = [(module, module.__dict__.copy()) for each in asked for module in each.modules()]
+    changed = [*own, *(module for each in asked for module in each.modules())]
+    before = [(module, module.__dict__.copy()) for module in changed]
     moved: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
 
     def move(x: torch.Tensor) -> torch.Tensor:
@@ -284,17 +381,26 @@ def move_what_else(model: torch.nn.Module, native: torch.device, *, also_rnns: b
         for module in asked:
             _ask(module, native)
     except BaseException:
+        for module in own:  # first, for what is in their lists and dicts
+            _apply(module, lambda y: moved.get(id(y), (y, y))[1])
         for module, attributes in before:
             module.__dict__.clear()  # what `to` has set for the first time goes, too
             module.__dict__.update(attributes)
-        for module in own:
-            _apply(module, lambda y: moved.get(id(y), (y, y))[1])
         raise
 
 
+def _applies(module: torch.nn.Module) -> bool:
+    return type(module)._apply is not _APPLY or "_apply" in module.__dict__
+
+
+def _has_own_to(module: torch.nn.Module) -> bool:
+    """By its class, or set on it: Accelerate does that to models that it has dispatched."""
+    return type(module).to is not _TO or "to" in module.__dict__
+
+
 def _with_own_to(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
-    """The outermost modules that override ``to``: theirs is what moves those inside."""
-    if type(module).to is not _TO:
+    """The outermost modules that have a ``to`` of their own: that is what moves those inside."""
+    if _has_own_to(module):
         yield module
         return
     for child in module.children():
@@ -303,6 +409,7 @@ def _with_own_to(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 def _ask(module: torch.nn.Module, native: torch.device) -> None:
     """Call ``to`` for all that it does but moving tensors, which are there already."""
+    own = {key: x for key, x in module.__dict__.items() if key == "_apply"}
     module.__dict__["_apply"] = lambda *_arguments, **_options: module
     try:
         module.to(native)
@@ -316,9 +423,12 @@ def _ask(module: torch.nn.Module, native: torch.device) -> None:
         ) from error
     finally:
         del module.__dict__["_apply"]
+        module.__dict__.update(own)
 
 
 _APPLY, _TO = torch.nn.Module._apply, torch.nn.Module.to
+_APPLIES = (_APPLY, torch.nn.RNNBase._apply)
+"""Those that move nothing but what is registered."""
 
 
 def _apply(module: torch.nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:

@@ -193,6 +193,12 @@ class TorchModelProbe(ModelProbe):
         others = [Refusing(_WIDTH, _WIDTH)] if refuses else []
         return nn.Sequential(model, *others), lambda: model.device
 
+    def keeping(self, x: torch.Tensor) -> nn.Module:
+        """In a list, of which torch registers nothing."""
+        model = nn.Linear(_WIDTH, _WIDTH)
+        model.kept = [x]  # type: ignore[assignment]  # neither a tensor nor a module
+        return model
+
     def embedding(self, device: Device) -> tuple[torch.Tensor, torch.Tensor]:
         """``backward`` stores the gradient in ``weight.grad``."""
         layer = nn.Embedding(_WIDTH, 2, device=device.native)

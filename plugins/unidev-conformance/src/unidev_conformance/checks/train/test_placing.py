@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import signal
+import warnings
 from contextlib import ExitStack
 from functools import partial
 from random import Random
@@ -15,6 +16,7 @@ from hypothesis import example, given
 
 import unidev
 from unidev.contract.backend import Unsupported
+from unidev.errors import LeftBehindWarning
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.current import check_stays
@@ -336,6 +338,24 @@ def test_remembered_device_follows(bench: Workbench, device: Device) -> None:
         assert found == home.native, f"{device} was refused, but the model remembers {found}"
         for name, x in bench.probe.models.tensors(model).items():
             bench.oracle.check_device(x, home, f"after {device} was refused: {name}")
+    bench.evidence.add("devices", str(device))
+
+
+@check(needs=("models", "probe.models.keeping"), over="devices")
+def test_unregistered_is_named(bench: Workbench, device: Device) -> None:
+    """A tensor that stays elsewhere, since the model does not register it, is named each time."""
+    model = bench.probe.models.keeping(bench.make(INPUT, bench.cpu))
+    for again in (False, True):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            bench.works(unidev.place, model, device)
+        said = [str(each.message) for each in caught if each.category is LeftBehindWarning]
+        where = f"on {device}{', placed again' if again else ''}"
+        assert bool(said) is (device is not bench.cpu), f"{where}: warnings are {said}"
+        assert all("kept.0 on cpu:0" in each for each in said), f"{where}: not named in {said}"
+    if device is not bench.cpu:
+        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, net=model)
+        assert "net.kept.0" in error.devices, f"check_same_device names {sorted(error.devices)}"
     bench.evidence.add("devices", str(device))
 
 
