@@ -291,6 +291,14 @@ class Backend(Abilities, ABC):
         """
         return self.copy_to(x, device, False) if self.device_of(x) is device else None
 
+    def is_bound(self, x: Tensor, device: Device) -> bool:
+        """Whether ``x`` is on ``device``, and what is computed with it will be.
+
+        By default, the first implies the second. Where it does not, ``place`` and what makes new
+        memory bind tensors by ``copy_to``; ``as_in_device`` leaves them as they are.
+        """
+        return self.device_of(x) is device
+
     def check_memory(self, x: Tensor) -> None:
         """Raise ``DeletedTensorError`` if the memory of ``x`` is gone, or part of it.
 

@@ -263,8 +263,8 @@ class Models(AnyModels, ABC):
         """
 
     def is_on(self, part: Part, device: Device) -> bool:
-        """Whether ``part`` is on ``device`` with everything that belongs to it."""
-        return self.backend.device_of(part) is device
+        """Whether ``part`` is on ``device`` with everything that belongs to it, and bound to it."""
+        return self.backend.is_bound(part, device)
 
     def is_placed(self, model: Model, device: Device) -> bool:
         """Whether all of ``model`` is on ``device``; must be fast, as every placing calls it.

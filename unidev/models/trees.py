@@ -79,7 +79,7 @@ def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple
                 two_backends("model and optimizer hold tensors", backend.name, owner.name),
                 backend=owner.name,
             )
-        if backend.device_of(x) is device:
+        if backend.is_bound(x, device):
             return x
         if id(x) not in moved:  # the trees keep `x` alive
             moved[id(x)] = backend.copy_to(x, device, False)

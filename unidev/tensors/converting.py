@@ -214,7 +214,10 @@ class _Conversion:
         return self._called(lambda: self._copied(name))
 
     def _of_one_framework(self) -> Any:
-        if self.copy is not True and self.here is self.device:
+        is_bound = self.source.is_bound(self.x, self.device)
+        if self.copy is not True and (
+            is_bound or (self.copy is False and self.here is self.device)
+        ):
             return self.x
         if self.copy is False:
             raise UnsupportedOperation(

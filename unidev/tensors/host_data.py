@@ -12,7 +12,7 @@ from unidev.tensors import containers
 from unidev.tensors.creating import read, uploader
 from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import as_device, resolve_device
-from unidev.tensors.transfer import moved
+from unidev.tensors.transfer import copied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
         tree: an array, a tensor, or a nested container of them. Host arrays are NumPy's (on the
             NumPy backend those on ``cpu:0``) and objects with ``__array_interface__``; each becomes
             a tensor of the same shape and dtype in new memory, also on NumPy's own CPU. Tensors go
-            as by ``as_in_device``. Everything else passes through unchanged: numbers, NumPy's
-            scalars among them, and arrays of strings, of times or of objects.
+            as by ``as_in_device``, but JAX's are committed. Everything else passes through
+            unchanged: numbers, NumPy's scalars among them, and arrays of strings, times or objects.
         device: as for ``copy_to``; a string or a number is a device of the framework whose tensors
             are in ``tree``, else of the selected backend.
 
@@ -112,7 +112,7 @@ def _put(
 
 
 def _moved(x: Any, target: Device, backend: Backend) -> Any:
-    return moved("device_put", x, target, backend)
+    return x if backend.is_bound(x, target) else copied("device_put", x, target, backend)
 
 
 def device_get(tree: Any) -> Any:

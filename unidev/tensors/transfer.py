@@ -77,7 +77,8 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
 
     "Itself" means the same object: ``as_in_device(x, d) is x``, and nothing is allocated, on every
     framework. In a container, tensors that are already on ``device`` stay the same objects; if no
-    tensor moves, the container itself is returned.
+    tensor moves, the container itself is returned. JAX's uncommitted arrays stay uncommitted, too,
+    and follow their operands: ``place``, ``device_put`` and ``copy_to`` commit them.
 
     Arguments, blocking, gradients and errors are those of ``copy_to``. While a framework traces a
     graph (``tf.function``), tensors have no device yet: raises ``UnsupportedOperation``.

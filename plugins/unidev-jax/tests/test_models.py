@@ -29,6 +29,21 @@ def test_random_keys_and_an_optimizers_arrays_arrive_as_they_were() -> None:
     assert [bits(x) for x in jax.tree.leaves(nnx.state(net))] == before
 
 
+def test_what_is_there_already_is_committed() -> None:
+    """Or JAX computes where the batch is, on another device than that of the net."""
+    x, net = jnp.ones(3), Net()
+    assert not x.committed
+    assert unidev.as_in_device(x, "cpu") is x
+    for placed in (
+        unidev.place([x], "cpu"), unidev.place([x], "cpu", optimizer=[x])[1],
+        unidev.device_put([x], "cpu"), unidev.gather([x, x], "cpu"), unidev.convert(x, "jax"),
+        nnx.state(unidev.place(net, "cpu", optimizer=adam(net))[0]),
+    ):  # fmt: skip
+        assert all(each.committed for each in jax.tree.leaves(placed))
+    before = net.first.kernel.get_value()
+    assert unidev.place(net, "cpu").first.kernel.get_value() is before
+
+
 def test_tied_and_shared_parts_and_their_names_stay() -> None:
     net = Net()
     before = {path: id(x) for path, x in unidev.parameters(net).items()}

@@ -156,17 +156,6 @@ def check_whole(trees: Sequence[Opened], backend: Backend, *, is_packed: bool) -
         backend.collectives.check_dense([x for x, _ in tree.tensors], is_packed)
 
 
-def check_whole(trees: Sequence[Opened], backend: Backend, *, is_packed: bool) -> None:
-    """Refuse tensors that are not one array with rows or, to be packed, one block of numbers.
-
-    Raises:
-        UnsupportedOperation: one is sparse, ragged or nested.
-    """
-    for tree in trees:
-        tree.check_whole()
-        backend.collectives.check_dense([x for x, _ in tree.tensors], is_packed)
-
-
 def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend:
     """The backend of all ``tensors``, which it may compute with.
 

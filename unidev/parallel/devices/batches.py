@@ -140,7 +140,7 @@ def gather(shards: Sequence[T], device: DeviceLike) -> T:
     whole = []
     for parts in zip(*found.lists, strict=True):
         there = [
-            x if len(parts) > 1 and backend.device_of(x) is target
+            x if len(parts) > 1 and backend.is_bound(x, target)
             else copied(backend, "gather", x, target)
             for x in parts
         ]  # fmt: skip

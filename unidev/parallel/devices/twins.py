@@ -135,16 +135,14 @@ class Twins:
         """
         if count < 2:
             return [()]
-        models, first = self.backend.models, self.devices[0]
+        models, device_of, first = self.backend.models, self.backend.device_of, self.devices[0]
         if not models.is_placed(self.model, first):
-            parts = models.parts(self.model, None)
-            if not all(models.is_on(part, first) for part in parts):
+            where = {path: device_of(x) for path, x in models.tensors(self.model).items()}
+            if any(device is not first for device in where.values()):
                 raise DeviceMismatchError(
                     f"the {kind_of(self.model)} was moved away from {first}, the first device of "
                     f"its DataParallel: place(model, {str(first)!r}) moves it back.",
-                    devices={
-                        path: self.backend.device_of(x) for path, x in self._state.tensors.items()
-                    },
+                    devices=where,
                 )
         state = State.of(self.model, self.backend)
         if not state.is_like(self._state):

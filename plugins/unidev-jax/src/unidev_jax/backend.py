@@ -137,6 +137,13 @@ class JaxBackend(Backend):
             pass  # left first, so that a later error does not show this one as its cause
         return self._find_device(x)
 
+    def is_bound(self, x: Any, device: Device) -> bool:
+        """Not if it is uncommitted: JAX then computes where the other operands are."""
+        if self.device_of(x) is not device:
+            return False
+        committed: bool | None = getattr(x, "committed", None)  # a variable may lack it
+        return value_of(x).committed if committed is None else committed
+
     def traced(self, x: Any) -> bool:
         """Inside ``jit``, ``vmap`` and the like; not in ``grad`` alone, where values are known."""
         return isinstance(x, TRACER) and not has_values(x)

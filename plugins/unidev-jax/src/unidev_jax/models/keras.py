@@ -83,7 +83,7 @@ class KerasModels(LayerModels):
 
     def is_on(self, part: Any, device: Device) -> bool:
         """Whether its array is."""
-        return self.backend.device_of(raw(part)) is device
+        return self.backend.is_bound(raw(part), device)
 
     def is_placed(self, model: Any, device: Device) -> bool:
         """Ignores metrics, which Keras creates late."""

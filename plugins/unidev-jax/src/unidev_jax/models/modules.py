@@ -79,7 +79,7 @@ class JaxModels(Models):
 
     def is_on(self, part: Any, device: Device) -> bool:
         """Whether all its arrays are."""
-        return all(self.backend.device_of(x) is device for x in arrays_of(part))
+        return all(self.backend.is_bound(x, device) for x in arrays_of(part))
 
     def is_placed(self, model: Any, device: Device) -> bool:
         """Asks each array.
