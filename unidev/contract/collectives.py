@@ -86,7 +86,7 @@ class Collectives(ABC):
         """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""
         return x[start:stop]
 
-    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:
+    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:  # noqa: B027
         """Raise ``UnsupportedOperation`` for a sparse, ragged or nested tensor.
 
         With ``is_packed``, before ``pack``; else before ``rows`` and ``concatenate``, which may

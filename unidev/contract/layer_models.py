@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.contract.models import Models, Stored, found_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 class ModelVariable(NamedTuple):
@@ -78,6 +78,10 @@ class LayerModels(Models):
                 found[id(part)] = part
                 pending.extend(self.within(part))
         return list(filter(self.is_layer, found.values()))
+
+    def kept(self, model: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
+        """What layers keep in attributes and in containers there, such as optimizers."""
+        return [x for layer in self.layers(model) for _, x in found_in(vars(layer), is_wanted)]
 
     def children(self, part: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         """The parts inside ``part`` by name, without variables whose ids are in ``seen``.

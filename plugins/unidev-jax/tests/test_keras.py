@@ -140,6 +140,17 @@ def test_names_are_those_of_keras_on_tensorflow_without_generators(tmp_path: Pat
     np.testing.assert_array_equal(other(on("gpu:3")[0]), net(X))
 
 
+def test_optimizers_in_attributes_move_as_well() -> None:
+    """As those of a GAN, whose own ``compile`` takes two."""
+    net = made()
+    net.d_optimizer, net.others = keras.optimizers.Adam(), {"g": [keras.optimizers.Adam()]}
+    optimizers = [net.d_optimizer, *net.others["g"]]
+    for each in optimizers:
+        each.build(net.trainable_variables)
+    unidev.place(net, "gpu:1")
+    assert [where(each.variables) for each in optimizers] == [{("gpu:1", True)}] * 2
+
+
 def test_what_cannot_be_placed_is_refused_with_the_reason() -> None:
     net = made()
     with pytest.raises(unidev.NotAModelError, match=r"keras\.optimizers"):

@@ -83,13 +83,17 @@ def test_an_optimizer_made_before_trains_the_model_after(make):
     assert losses[1][-1] < losses[1][0]
 
 
-def test_of_a_wrapped_optimizer_the_inner_one_moves_as_well():
+def test_optimizers_inside_another_and_in_attributes_move_as_well():
+    """As those of a GAN, whose own ``compile`` takes two."""
     model = make_model()
     inner = keras.optimizers.SGD(0.1, momentum=0.9)
     optimizer = keras.optimizers.LossScaleOptimizer(inner)
-    optimizer.build(model.trainable_variables)
+    model.d_optimizer, model.others = keras.optimizers.Adam(), {"g": [keras.optimizers.Adam()]}
+    own = [model.d_optimizer, *model.others["g"]]
+    for each in (optimizer, *own):
+        each.build(model.trainable_variables)
     unidev.place(model, "gpu:1", optimizer=optimizer)
-    moved = [*optimizer.variables, *inner.variables]
+    moved = [x for each in (optimizer, inner, *own) for x in each.variables]
     assert {str(unidev.device_of(x)) for x in moved} == {"gpu:1"}
 
 

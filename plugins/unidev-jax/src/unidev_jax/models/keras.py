@@ -70,12 +70,14 @@ class KerasModels(LayerModels):
         return layer.layers if is_chain else ()
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
-        """Includes the metrics and the optimizer that ``compile`` has put into the model."""
+        """Includes the metrics and the optimizers that ``compile`` has put into the model."""
         variables = [found.variable for found in self.walk(model)]
         for layer in self.layers(model):
             variables += layer.metrics_variables
             variables += _variables_of(getattr(layer, "optimizer", None))
-        variables += _variables_of(optimizer)
+        own = self.kept(model, lambda x: isinstance(x, keras_optimizers()))
+        for each in (*own, optimizer):
+            variables += _variables_of(each)
         unique = {id(variable): variable for variable in variables}
         for variable in unique.values():
             _check_movable(variable)

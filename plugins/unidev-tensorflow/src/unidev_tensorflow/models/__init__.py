@@ -15,7 +15,7 @@ from unidev_tensorflow.models import optimizers, swap
 from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.models.traces import Traces, traces_of
 from unidev_tensorflow.models.tree import Tree
-from unidev_tensorflow.tensors import DISTRIBUTED, EAGER
+from unidev_tensorflow.tensors import DISTRIBUTED, EAGER, keras_optimizers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,9 +30,11 @@ class TensorFlowModels(Tree):
     backend: TensorFlowBackend
 
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
-        """Includes the metrics and the optimizer that ``compile`` has put into the model."""
+        """Includes the metrics and the optimizers that ``compile`` has put into the model."""
         variables = [found.variable for found in self.walk(model)]
         variables += optimizers.variables_beside(self.layers(model), optimizer)
+        for own in self.kept(model, lambda x: isinstance(x, keras_optimizers())):
+            variables += optimizers.variables_of(own)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
             _check_movable(variable)
