@@ -45,6 +45,7 @@ def shown() -> Iterator[None]:
 def _seen(folder: Path) -> tuple[bool, bool, bool]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(folder)
+        patch.delitem(sys.modules, "torch", raising=False)  # which another test may have loaded
         patch.setattr("unidev.backends.discovery._found", None)
         is_plugin = "acme" in {plugin.name for plugin in find_plugins()}
         assert is_plugin == ("acme" in entry_points(group="unidev").names)

@@ -23,6 +23,8 @@ def library(name: str) -> Any:
     return importlib.import_module(name)
 
 
+if "LIBRARIES_REQUIRED" not in os.environ:  # it simulates GPUs in this process, and in its children
+    pytest.skip("in a process of its own: nox -s libraries", allow_module_level=True)
 torch: Any = library("torch")
 os.environ.update(UNIDEV_BACKEND="torch", UNIDEV_SIMULATE="2")
 unidev.active_backend()  # before anything moves
