@@ -125,12 +125,21 @@ def test_a_sharded_array_has_no_device_and_can_be_read():
         UnsupportedOperation, match=r"over 3 devices: CpuDevice\(id=0\), CpuDevice\(id=1\), CpuDev"
     ):
         unidev.device_of(x)
-    with pytest.raises(UnsupportedOperation, match="addressable_shards"):
-        unidev.copy_to(x, "cpu")
+    with pytest.raises(UnsupportedOperation, match=r"copy_to\(x, device\)"):
+        unidev.as_in_device(x, "cpu")
     assert unidev.to_numpy(x).tolist() == [[0, 1], [2, 3], [4, 5]]
     shard = x.addressable_shards[1].data
     assert unidev.to_numpy(unidev.copy_to(shard, "gpu:3")).tolist() == [[2, 3]]
     assert unidev.shares_memory(x, shard)
+    replicated = jax.device_put(x, NamedSharding(x.sharding.mesh, PartitionSpec()))
+    for whole in (x, replicated):
+        for y in (
+            unidev.copy_to(whole, "gpu:0"), *unidev.place([whole], "gpu:0"),
+            *unidev.device_put([whole], "gpu:0"),
+        ):  # fmt: skip
+            assert (str(unidev.device_of(y)), y.committed) == ("gpu:0", True)
+            assert unidev.to_numpy(y).tolist() == [[0, 1], [2, 3], [4, 5]]
+            assert not unidev.shares_memory(whole, y)
 
 
 def test_a_donated_array_is_gone():

@@ -105,14 +105,15 @@ def test_a_compiled_step_of_flax_goes_on_after_a_move() -> None:
     assert float(after) == float(before)
 
 
-def test_a_module_spread_over_devices_is_refused_with_what_was_found() -> None:
+def test_a_module_spread_over_devices_is_placed_on_one() -> None:
     natives = np.array([unidev.gpu(0).native, unidev.gpu(1).native])
     mesh = jax.sharding.Mesh(natives, ("data",))
     everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
     net = nnx.Linear(4, 4, rngs=nnx.Rngs(0))
+    before = bits(net.kernel.get_value())
     nnx.update(net, jax.device_put(nnx.state(net), everywhere))
-    with pytest.raises(unidev.UnsupportedOperation, match="2 devices"):
-        unidev.place(net, "gpu:1")
+    assert devices_in(unidev.place(net, "gpu:1")) == {str(unidev.gpu(1).native)}
+    assert bits(net.kernel.get_value()) == before
 
 
 def test_mutable_arrays_of_jax_are_refused() -> None:

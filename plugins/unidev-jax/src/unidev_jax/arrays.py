@@ -66,6 +66,17 @@ def check_alive(x: Any) -> None:
         )
 
 
+def check_whole(x: Any) -> None:
+    """Raise ``UnsupportedOperation`` if this process cannot read all of ``x``, an array."""
+    check_alive(x)
+    if not x.is_fully_addressable:
+        raise UnsupportedOperation(
+            "the values of an array",
+            "parts of it are on devices of other processes: "
+            "jax.experimental.multihost_utils.process_allgather(x) brings them here",
+        )
+
+
 def spelled(device: Any) -> str:
     """JAX's name of its device; its longer one on CPUs, since cpu:1 is unidev's own spelling."""
     return repr(device) if device.platform == "cpu" else str(device)
@@ -83,8 +94,8 @@ def only_device(x: Any) -> Any:
         listed = ", ".join(sorted(map(spelled, devices)))
         raise UnsupportedOperation(
             "the device of a sharded array",
-            f"it is spread over {len(devices)} devices: {listed}; take one of its "
-            "addressable_shards, whose `data` is on one device",
+            f"it is spread over {len(devices)} devices: {listed}; copy_to(x, device), as "
+            "jax.device_put, brings the whole to one",
         )
     (device,) = devices
     kind = sharding.memory_kind
@@ -92,7 +103,7 @@ def only_device(x: Any) -> Any:
         raise UnsupportedOperation(
             "the device of an array",
             f"it is in the memory {kind!r} of {device}, which is not that device's own; "
-            "jax.device_put(x, device) copies it there",
+            "copy_to(x, device) copies it there",
         )
     return device
 

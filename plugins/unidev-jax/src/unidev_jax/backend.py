@@ -9,7 +9,15 @@ import numpy as np
 
 from unidev.contract import Backend, Extent, part, unsupported
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
-from unidev_jax.arrays import TRACER, check_alive, has_values, is_compiling, only_device, value_of
+from unidev_jax.arrays import (
+    TRACER,
+    check_alive,
+    check_whole,
+    has_values,
+    is_compiling,
+    only_device,
+    value_of,
+)
 from unidev_jax.containers import CONTAINERS, opened
 from unidev_jax.copying import DTYPES, copied, dtype_of, enable_x64, from_host, only_on, wide
 from unidev_jax.devices import LocalDevices
@@ -139,8 +147,12 @@ class JaxBackend(Backend):
 
     def is_bound(self, x: Any, device: Device) -> bool:
         """Not if it is uncommitted: JAX then computes where the other operands are."""
-        if self.device_of(x) is not device:
-            return False
+        try:
+            if self.device_of(x) is not device:
+                return False
+        except UnsupportedOperation:
+            value_of(x)  # raises if it is traced
+            return False  # sharded, so that `copy_to` brings it there
         committed: bool | None = getattr(x, "committed", None)  # a variable may lack it
         return value_of(x).committed if committed is None else committed
 
@@ -154,11 +166,11 @@ class JaxBackend(Backend):
             return jnp.full_like(x, value)
 
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:
-        """``jax.device_put``, which autograd records; of a traced array, what JAX has there."""
+        """``jax.device_put``, which autograd records; of a sharded array, the whole."""
         x = plain(x)
         if isinstance(x, TRACER):
             return copied(x, device.native)
-        self.device_of(x)
+        check_whole(x)
         made = copied(x, device.native)
         # On a CPU, nothing that reads the memory itself, such as DLPack, waits for JAX.
         if not non_blocking or device.native.platform == "cpu":
@@ -190,12 +202,7 @@ class JaxBackend(Backend):
             raise UnsupportedDtypeError(
                 f"NumPy has no dtype {value.dtype}: jax.random.key_data(x) has the numbers of a key"
             )
-        if not value.is_fully_addressable:
-            raise UnsupportedOperation(
-                "the values of an array",
-                "parts of it are on devices of other processes: "
-                "jax.experimental.multihost_utils.process_allgather(x) brings them here",
-            )
+        check_whole(value)
         return np.array(value)
 
     def empty(self, shape: tuple[int, ...], dtype: Any, device: Device) -> Any:

@@ -83,7 +83,7 @@ def copied(x: Any, native: Any) -> Any:
     with wide(x.dtype):
         is_direct = not isinstance(x, TRACER) and is_on_host(x) and _goes_at_once(x.dtype, native)
         if not is_direct or x.nbytes > _WAITED_FOR_BYTES:
-            return jax.device_put(x, only_on(native), may_alias=False)
+            return jax.device_put(_apart(x), only_on(native), may_alias=False)
         return _put_at_once(x.aval, asarray(x), native)
 
 
@@ -107,6 +107,12 @@ def from_host(array: Array, native: Any) -> Any:
         if made.unsafe_buffer_pointer() != array.ctypes.data:
             return made
         return jax.block_until_ready(jax.device_put(made, native, may_alias=False))
+
+
+def _apart(x: Any) -> Any:
+    """``x``, or one of its replicas: JAX would return the one on the device as it is."""
+    is_replicated = not isinstance(x, TRACER) and len(x.sharding.device_set) > 1
+    return x.addressable_shards[0].data if is_replicated and x.is_fully_replicated else x
 
 
 @cache

@@ -9,6 +9,8 @@ import numpy as np
 
 from unidev.contract import Models, Stored, is_number, kind_of
 from unidev.errors import UnsupportedOperation
+from unidev_jax import arrays
+from unidev_jax.arrays import check_whole
 from unidev_jax.copying import copied
 from unidev_jax.framework import jax
 from unidev_jax.models import optimizers
@@ -74,7 +76,7 @@ class JaxModels(Models):
                     found.setdefault(one.key, one)
         for one in found.values():
             for x in arrays_of(one.part):
-                self.backend.device_of(x)  # refuses sharded and deleted arrays
+                check_whole(arrays.value_of(x))
         return [one.part for one in found.values()]
 
     def is_on(self, part: Any, device: Device) -> bool:
