@@ -25,6 +25,13 @@ def test_device_says_what_the_array_api_s_attribute_is_for(x: SimulatedArray) ->
     assert [array.device for array in (x, x[0], x + 1, x.sum())] == ["gpu:0"] * 4
     assert unidev.as_in_device(x, x.device) is x
     assert unidev.ones(2, device=x.device).device == "gpu:0"
+    elsewhere = [x.to_device("cpu"), x.sum().to_device("gpu:1"), x.to_device(x.device)]
+    if hasattr(np, "astype"):  # NumPy 2
+        elsewhere += [np.zeros_like(x, device="cpu"), np.astype(x, int, device="gpu:1")]
+        elsewhere.append(np.linspace(x[0, 0], 2, 3, device=x.device))
+    elsewhere.append(np.arange(3, like=x))
+    expected = ["cpu:0", "gpu:1", "gpu:0"] * (len(elsewhere) // 3) + ["gpu:0"]
+    assert [str(unidev.device_of(array)) for array in elsewhere] == expected
 
 
 ALONE = {

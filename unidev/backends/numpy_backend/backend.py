@@ -96,9 +96,11 @@ class NumpyBackend(Backend):
             copied: Array = x.copy()
             return copied
         if type(x) not in (np.ndarray, SimulatedArray):
+            refuse_masked(type(x))
             raise UnsupportedOperation(
                 f"moving a {type(x).__name__} to {device}",
-                "only plain arrays can move to a simulated GPU; pass numpy.asarray(x)",
+                "only plain arrays can move to a simulated GPU; pass numpy.asarray(x), which has "
+                "the values alone",
             )
         return self._on(x.view(np.ndarray).copy(), device)
 

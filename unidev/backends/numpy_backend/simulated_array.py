@@ -1,8 +1,9 @@
 """``SimulatedArray``: an ndarray that knows its simulated device and refuses to mix.
 
 As on real accelerators, results stay on the device of their operands, and mixing arrays of two
-devices is an error. Plain arrays are on the CPU; numbers may be combined with any device. The limit
-of the simulation: ``numpy.asarray(a)`` and C code that takes the buffer bypass it.
+devices is an error. Plain arrays are on the CPU; numbers may be combined with any device. Limits of
+the simulation: ``numpy.asarray(a)`` and C code that takes the buffer bypass it, and NumPy's own
+``zeros(3, device="gpu:0")`` is a ValueError: ``unidev.zeros`` takes it, or ``like=a``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import unidev
 from unidev.contract import Device
 from unidev.errors import DeviceMismatchError
 
@@ -37,6 +39,10 @@ class SimulatedArray(np.ndarray):
         """Where it is: ``gpu:0``."""
         return str(self.simulated_device)
 
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:  # noqa: ARG002  has none
+        """The array API's name of ``unidev.as_in_device``."""
+        return unidev.as_in_device(self, device)
+
     def __array_finalize__(self, parent: Array | None) -> None:
         """Views, and arrays that NumPy makes like another one, stay on that array's device."""
         self.simulated_device = getattr(parent, "simulated_device", None) or _host()
@@ -48,8 +54,10 @@ class SimulatedArray(np.ndarray):
     def __array_function__(
         self, func: Callable[..., Any], types: Iterable[type], args: Any, kwargs: Any
     ) -> Any:
-        """``numpy.concatenate`` and the like."""
-        return _on_one_device(func, args, kwargs, func.__name__)
+        """``numpy.concatenate`` and the like, also ``like=`` this array, and with ``device=``."""
+        wanted = kwargs.pop("device", None)
+        made = _on_one_device(func, args, kwargs, func.__name__, self.simulated_device)
+        return made if wanted is None else unidev.as_in_device(made, wanted)
 
     def __getitem__(self, key: Any) -> Any:
         """An element is a zero-dimensional array on the device, not a number on the host."""
@@ -98,9 +106,14 @@ for _name in (
     setattr(SimulatedArray, _name, _method(_name))
 
 
-def _on_one_device(function: Callable[..., Any], args: Any, options: Any, name: str) -> Any:
-    """Call ``function`` on plain arrays if all are on one device; the result stays on it."""
-    device = _common_device((args, options), name)
+def _on_one_device(
+    function: Callable[..., Any], args: Any, options: Any, name: str, of_none: Device | None = None
+) -> Any:
+    """Call ``function`` on plain arrays if all are on one device; the result stays on it.
+
+    Of no arrays, it is on the device ``of_none``.
+    """
+    device = _common_device((args, options), name) or of_none
     out = options.get("out")
     result = function(*_plain(args), **_plain(options))
     if out is not None:
