@@ -13,10 +13,11 @@ LIMIT_S = 90.0
 
 def all_gone(value: str) -> bool:
     """Whether no marked process is left, at the latest after a while."""
-    until = time.monotonic() + LIMIT_S
-    while marked(value) and time.monotonic() < until:
+    until, looks = time.monotonic() + LIMIT_S, 0
+    while looks < 2 and time.monotonic() < until:
+        looks = 0 if marked(value) else looks + 1
         time.sleep(0.05)
-    return not marked(value)
+    return looks == 2  # twice: a process has no environment while it starts a program
 
 
 def marked(value: str) -> list[str]:
