@@ -147,6 +147,19 @@ def optimizer_state_left_behind(all_parts, self, model, optimizer):
     return all_parts(self, model, None)
 
 
+@torch_mutant("placing.wrapped_state_moves", around=".models:TorchModels.parts")
+def wrapped_optimizers_left_behind(all_parts, self, model, optimizer):
+    """Only an optimizer's own state moves, and SAM's moments are in the one that it wraps."""
+    inner = getattr(optimizer, "inner", None)
+    if inner is not None:
+        del optimizer.inner
+    try:
+        return all_parts(self, model, optimizer)
+    finally:
+        if inner is not None:
+            optimizer.inner = inner
+
+
 @torch_mutant("placing.unbuilt")
 def unbuilt_models_are_passed_over(backend):
     """Nothing is there to move, so it is done; it is built on the CPU afterwards."""

@@ -227,6 +227,9 @@ class Models(AnyModels, ABC):
 
     # -- moving a model ----------------------------------------------------------------------------
 
+    places_optimizers = False
+    """Whether ``parts`` and ``finish`` take None for a model, for the optimizer's state alone."""
+
     @abstractmethod
     def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
         """All that must move with ``model`` and ``optimizer`` (which may be None), each part once.
@@ -290,7 +293,8 @@ class Models(AnyModels, ABC):
         """
         parts = [part for part in self.parts(model, optimizer) if not self.is_on(part, device)]
         if not parts:
-            self.adapt(model, device)
+            if model is not None:
+                self.adapt(model, device)
             return optimizer
         compiled = self.compiled(model, None, parts)
         parts += [part for part in compiled if not self.is_on(part, device)]

@@ -162,7 +162,7 @@ class ModelProbe(ABC):
 
     keeping: Callable[[Tensor], Model] = optional(
         "models that keep tensors without registering them",
-        "the framework's models register whatever they keep",
+        "the backend's probe makes no model that keeps a tensor without registering it",
     )
     """``keeping(x)``: a model on the CPU with parameters, whose attribute ``kept`` is ``[x]``."""
 
@@ -171,6 +171,12 @@ class ModelProbe(ABC):
         "the framework stores no gradients in the parameters",
     )
     """The weight of an embedding on the device, looked up twice, and its gradient, stored so."""
+
+    wrapping_optimizer: Callable[[Model], tuple[Optimizer, Callable[[], Any]]] = optional(
+        "optimizers that wrap others", "the backend's probe makes no optimizer that wraps another"
+    )
+    """An optimizer that keeps another one in an attribute, as SAM does, and what returns the
+    state of that one, which the first step makes, by name."""
 
     counting_optimizer: Callable[[Model, bool], Optimizer] = optional(
         "optimizers that count their steps",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 from unidev.backends.boundary import call
+from unidev.backends.loading import backends_of_namespace
 from unidev.backends.transfers import of_model, of_tensors
 from unidev.errors import (
     LeftBehindWarning,
@@ -20,7 +21,7 @@ from unidev.tensors.containers import tensors_of
 from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import resolve_device
 from unidev.tensors.handles import Handle, model_of
-from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, classify
+from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, classify, is_optimizer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
             list of arrays, which are replaced in it; with a framework of immutable tensors, a tree.
         device: a ``Device``, a string such as ``gpu:1``, or the framework's own device.
         optimizer: the framework's optimizer of this model, or of a tree the optimizer's state; it
-            moves along.
+            moves along. An optimizer in place of ``model`` moves alone (PyTorch, Paddle, MXNet): to
+            the CPU and back, say, while its memory is needed.
 
     Returns:
         The model to use from now on, ``model`` itself or a new tree. With an optimizer
@@ -104,8 +106,11 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
     >>> unidev.place(model, "cpu") is model
     True
     """
-    backend = backend_of_model(model, takes_trees=True)
-    placed = place_on(resolve_device(device, backend), model, optimizer, backend)
+    backend = backend_of_model(model, takes_trees=True, takes_optimizers=True)
+    target = resolve_device(device, backend)
+    if optimizer is None and issubclass(type(model), backend.optimizer_types):
+        return place_on(target, None, model, backend)[1]
+    placed = place_on(target, model, optimizer, backend)
     return placed[0] if optimizer is None else placed
 
 
@@ -115,7 +120,8 @@ def place_on(
     """``place``, recorded in traces as ``operation``; model and optimizer to use from now on."""
 
     def doing() -> tuple[str, Device]:
-        return f"placing a {kind_of(model)} on {target}; it was not moved", target
+        what = kind_of(optimizer if model is None else model)
+        return f"placing a {what} on {target}; it was not moved", target
 
     left: dict[str, Device] = {}
     with _one_at_a_time:
@@ -141,7 +147,7 @@ def _placed(
     if optimizer is None and models.is_placed(model, target):
         return model, None
     placed = models.placed(model, target, optimizer)
-    left |= models.left_behind(placed[0], target)
+    left |= {} if model is None else models.left_behind(placed[0], target)
     return placed
 
 
@@ -159,6 +165,8 @@ def _left_behind(model: Any, target: Device, left: Mapping[str, Device], backend
 def _transfers(
     operation: str, model: Any, optimizer: Any, target: Device, backend: Backend
 ) -> tuple[PlannedTransfer, ...]:
+    if model is None:
+        return ()
     if not trees.is_tree(model, backend):
         return of_model(operation, model, target, backend)
     moving = [x for x, _ in tensors_of((model, optimizer))]
@@ -186,10 +194,13 @@ def parameters(model: Any, /) -> dict[str, Any]:
     return dict(backend.models.parameters(model))
 
 
-def backend_of_model(model: Any, *, takes_trees: bool = False) -> Backend:
+def backend_of_model(
+    model: Any, *, takes_trees: bool = False, takes_optimizers: bool = False
+) -> Backend:
     """The backend of ``model``; its ``models`` is available.
 
-    ``takes_trees``: whether it may be a container of which the caller makes a new one.
+    ``takes_trees``: whether it may be a container of which the caller makes a new one;
+    ``takes_optimizers``: whether it may be an optimizer that is placed alone.
 
     Raises:
         NotAModelError: ``model`` is not a model; the message says what to use instead.
@@ -201,6 +212,14 @@ def backend_of_model(model: Any, *, takes_trees: bool = False) -> Backend:
             f"and make a new {kind_of(model)} for other devices."
         )
     kind, backend = classify(model)
+    if kind == OTHER and is_optimizer(model):
+        backend = next(backends_of_namespace(type(model)))
+        if not (takes_optimizers and backend.models.places_optimizers):
+            raise NotAModelError(
+                f"this is an optimizer, a {kind_of(model)}, not a model: "
+                "place(model, device, optimizer=optimizer) moves it along with its model."
+            )
+        return backend
     if kind in (CONTAINER, OTHER):  # of others, some are registered
         return _backend_of_container(model, kind, takes_trees=takes_trees)
     if kind == MODEL and backend is not None:

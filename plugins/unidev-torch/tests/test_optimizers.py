@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+
 import pytest
 import torch
 from torch import nn
@@ -131,13 +133,37 @@ def test_an_optimizer_that_was_left_behind_can_be_brought_later() -> None:
 
 def test_an_optimizer_is_no_model() -> None:
     optimizer = torch.optim.SGD(net().parameters())
-    for call in (
-        lambda: unidev.place(optimizer, "cpu"),
-        lambda: unidev.parameters(optimizer),
-        lambda: unidev.nn.eval_mode(optimizer),
-    ):
+    with pytest.raises(unidev.NotATensorError, match=r"at \['o'\] is an optimizer: place"):
+        unidev.copy_to({"o": optimizer}, "cpu")
+    for call in (lambda: unidev.parameters(optimizer), lambda: unidev.nn.eval_mode(optimizer)):
         with pytest.raises(unidev.NotAModelError, match=r"optimizer=optimizer"):
             call()
+
+
+class Slow(torch.optim.SGD):
+    """Keeps copies of its own, as averaging optimizers do, and a part of its state in an object."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        super().__init__(parameters, lr=0.1)
+        self.slow = [x.detach().clone() for x in parameters]
+        self.alpha, self.model = torch.tensor(0.5), net()
+        self.inner = [torch.optim.Adam(self.param_groups, lr=0.1)]
+        self.state[parameters[0]]["object"] = argparse.Namespace(factors=(torch.ones(2),))
+
+
+def test_what_an_optimizer_keeps_beside_its_state_moves_and_is_not_lost_in_a_checkpoint() -> None:
+    model = net()
+    optimizer = Slow(list(model.parameters()))
+    train(model, optimizer.inner[0], 1)
+    unidev.place(model, "gpu:1", optimizer=optimizer)
+    inner = optimizer.inner[0].state.values()
+    moved = [*optimizer.slow, *(state["exp_avg"] for state in inner)]
+    moved += optimizer.state[next(model.parameters())]["object"].factors
+    assert {x.device for x in moved} == {native("gpu:1")}
+    kept = [optimizer.alpha, *optimizer.model.parameters(), *(state["step"] for state in inner)]
+    assert {x.device for x in kept} == {native("cpu")}
+    with pytest.raises(unidev.UnsupportedOperation, match=r"object\.factors\.0' beside"):
+        unidev.active_backend().models.optimizer_state(optimizer)
 
 
 def test_counters_that_are_beside_the_parameter_follow_it() -> None:

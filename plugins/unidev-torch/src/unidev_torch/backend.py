@@ -51,7 +51,8 @@ class TorchBackend(Backend):
     out_of_memory_numbers = (
         "tried to allocate {requested}", "of which {free} is free", "total capacity of {total}",
     )  # fmt: skip
-    model_types = (torch.nn.Module, torch.optim.Optimizer)
+    model_types = (torch.nn.Module,)
+    optimizer_types = (torch.optim.Optimizer,)
     containers = CONTAINERS
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:

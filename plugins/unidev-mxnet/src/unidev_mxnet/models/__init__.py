@@ -89,15 +89,24 @@ class MxnetModels(Models):
         found = blocks_of(model) if isinstance(model, Block) else ()
         return [(f"{path}." if path else "", block) for path, block in found]
 
+    def beside(self, layer: Block) -> Iterator[tuple[str, Any]]:
+        """Without the graph of a block that is hybridized."""
+        arrays_or_blocks = (*self.backend.tensor_types, Block)
+        return (each for each in super().beside(layer) if isinstance(each[1], arrays_or_blocks))
+
     # -- moving it ---------------------------------------------------------------------------------
 
-    def parts(self, model: Model, optimizer: Any) -> Sequence[Part]:
+    places_optimizers = True
+
+    def parts(self, model: Model | None, optimizer: Any) -> Sequence[Part]:
         """Parameters, deferred ones too, the arrays of a state, and each ``Trainer``."""
         if optimizer is not None:
             check_trainer(optimizer)
         if isinstance(model, Block):
             for _, block in blocks_of(model):
                 block._check_container_with_block()  # warns of blocks it does not see
+        if model is None:
+            return state_arrays(optimizer)
         found = []
         for name, parameter in _unique(_all_parameters(model)):
             _check_movable(name, parameter)

@@ -67,9 +67,13 @@ class PaddleModels(Models):
 
     # -- moving it ---------------------------------------------------------------------------------
 
-    def parts(self, model: Layer, optimizer: Any) -> Sequence[Part]:
+    places_optimizers = True
+
+    def parts(self, model: Layer | None, optimizer: Any) -> Sequence[Part]:
         """All tensors that have memory, and the optimizer's for them."""
         check_eager("place")
+        if model is None:
+            return parts_of(_moving_state(optimizer, None))
         _check_single(model)
         tensors = self.tensors(model)
         for name, x in tensors.items():
@@ -198,8 +202,8 @@ def _check_single(model: Layer) -> None:
             )
 
 
-def _moving_state(optimizer: Any, tensors: Mapping[str, Tensor]) -> list[Tensor]:
-    names = {x.name for x in tensors.values()}
+def _moving_state(optimizer: Any, tensors: Mapping[str, Tensor] | None) -> list[Tensor]:
+    names = None if tensors is None else {x.name for x in tensors.values()}
     return [x for x in optimizers.moving_tensors(optimizer, names) if x._is_initialized()]
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _RATE = "learning_rate"
 
 
-def moving_tensors(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
-    """The optimizer's tensors for the parameters of these names, and its learning rate.
+def moving_tensors(optimizer: Any, names: Set[str] | None) -> Iterator[Tensor]:
+    """The optimizer's tensors for the parameters of these names (None: all), its learning rate.
 
     The learning rate is included because a step moves parameters from the CPU to its device. It
     stays on the CPU, where it does no harm, if the optimizer also trains other parameters.
@@ -34,6 +34,7 @@ def moving_tensors(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
             "it is not a paddle.optimizer.Optimizer; pass the optimizer that it wraps",
         )
     trained = {x.name for x in parameters_of(optimizer)}
+    names = trained if names is None else names
     if not trained & names:
         raise UnsupportedOperation(
             f"placing this {type(optimizer).__name__} with this model",
@@ -46,12 +47,14 @@ def moving_tensors(optimizer: Any, names: Set[str]) -> Iterator[Tensor]:
     for rate in optimizer._learning_rate_map.values():
         if trained <= names or not rate.place.is_cpu_place():
             yield rate
-    if isinstance(optimizer, paddle.optimizer.LBFGS):
-        state = list(optimizer.state.values())
-        yield from (x for _, x in found_in(state, paddle.is_tensor))
-    inner = getattr(optimizer, "inner_optimizer", None)  # paddle.incubate's LookAhead has one
-    if inner is not None:
-        yield from moving_tensors(inner, names)
+    # What it wraps, as paddle.incubate's LookAhead does, and what else a program's own class keeps.
+    public = {name: held for name, held in vars(optimizer).items() if not name.startswith("_")}
+    kinds = (paddle.optimizer.Optimizer, paddle.Tensor)
+    for _, held in found_in(public, lambda x: isinstance(x, kinds), "optimizer"):
+        if isinstance(held, paddle.Tensor):
+            yield held
+        else:
+            yield from moving_tensors(held, names)
 
 
 def parameters_of(optimizer: Any) -> Iterator[Tensor]:

@@ -20,6 +20,18 @@ if TYPE_CHECKING:
     Optimizer = Any
 
 
+class Wrapping(paddle.optimizer.SGD):  # type: ignore[misc]
+    """Leaves the work to another."""
+
+    def __init__(self, parameters: Any) -> None:
+        super().__init__(0.05, parameters)
+        self.inner = paddle.optimizer.Momentum(0.05, parameters=parameters)
+
+    def step(self) -> None:
+        """That of the other."""
+        self.inner.step()
+
+
 class Keeping(paddle.nn.Linear):  # type: ignore[misc]
     """A layer of the program's own, which may hold anything."""
 
@@ -129,6 +141,13 @@ class PaddleModelProbe(ModelProbe):
         rows = paddle.to_tensor(np.array([1, 2, 1]), place=device.native)
         layer(rows).sum().backward()
         return layer.weight, layer.weight.grad
+
+    def wrapping_optimizer(
+        self, model: Layer
+    ) -> tuple[Optimizer, Callable[[], Mapping[str, Tensor]]]:
+        """SGD with momentum in another one."""
+        made = Wrapping(parameters=model.parameters())
+        return made, lambda: self.optimizer_tensors(made.inner)
 
     def optimizer_tensors(self, optimizer: Optimizer) -> Mapping[str, Tensor]:
         """``state_dict``, by position: its names are numbered per process."""

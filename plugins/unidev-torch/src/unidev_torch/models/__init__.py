@@ -27,7 +27,6 @@ class TorchModels(Models):
 
     def parameters(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """In the order and with the names of ``named_parameters``."""
-        tree.check_module(model)
         named = tree.named_parameters(model)
         if not {torch.nn.Parameter}.issuperset(map(type, named.values())) and any(
             isinstance(x, tree.LAZY) for x in named.values()
@@ -41,7 +40,6 @@ class TorchModels(Models):
 
     def tensors(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """Includes the parameters of lazy modules, whose device is known already."""
-        tree.check_module(model)
         return dict(tree.named_tensors(model))
 
     registering = "with register_buffer, or modules in a torch.nn.ModuleList"
@@ -58,23 +56,24 @@ class TorchModels(Models):
 
     def statistics(self, model: torch.nn.Module) -> Mapping[str, torch.Tensor]:
         """The buffers of batch norms and the like."""
-        tree.check_module(model)
         return tree.named_buffers(model, self.statistics_names)
 
     # -- moving it ---------------------------------------------------------------------------------
 
-    def place(self, model: torch.nn.Module, device: Device, optimizer: Any = None) -> Any:
+    places_optimizers = True
+
+    def place(self, model: torch.nn.Module | None, device: Device, optimizer: Any = None) -> Any:
         """Not if Accelerate's hooks would go on sending inputs elsewhere."""
-        tree.check_module(model)
+        if model is None:
+            return super().place(model, device, optimizer)
         tree.check_hooks(model, device.native)
         placed = super().place(model, device, optimizer)
         tree.remember(model, device.native)
         return placed
 
-    def parts(self, model: torch.nn.Module, optimizer: Any) -> Sequence[Part]:
+    def parts(self, model: torch.nn.Module | None, optimizer: Any) -> Sequence[Part]:
         """One part for each storage, in the order of the modules; the optimizer's come last."""
-        tree.check_module(model)
-        found = tree.modules_of(model)
+        found = [] if model is None else tree.modules_of(model)
         tree.check_modules(found)
         named = tree.tensors_in(found)
         tree.check_tensors(named)
@@ -97,12 +96,12 @@ class TorchModels(Models):
 
     def is_placed(self, model: torch.nn.Module, device: Device) -> bool:
         """False if in doubt: ``parts`` then looks closer."""
-        tree.check_module(model)
         return tree.is_on(model, device.native)
 
-    def finish(self, model: torch.nn.Module, optimizer: Any, device: Device) -> Any:
+    def finish(self, model: torch.nn.Module | None, optimizer: Any, device: Device) -> Any:
         """Let modules that override ``_apply`` move what is not registered with them."""
-        tree.move_what_else(model, device.native)
+        if model is not None:
+            tree.move_what_else(model, device.native)
         return optimizer
 
     # -- several devices ---------------------------------------------------------------------------
@@ -126,7 +125,6 @@ class TorchModels(Models):
         Raises:
             UnsupportedOperation: an item is not a tensor of the model that could be written to.
         """
-        tree.check_module(model)
         if tree.lazy_name(model) is not None:
             _refuse_lazy(model, "a checkpoint")
         own = {id(x) for _, x in tree.named_tensors(model)}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numbers
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from types import FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,12 +19,15 @@ if TYPE_CHECKING:
     from unidev.contract import Array
 
 
-def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Optimizer state of the parameters of ``model``, and hyperparameters on an accelerator.
+def named_tensors(
+    optimizer: Any, model: torch.nn.Module | None
+) -> Iterator[tuple[str, torch.Tensor]]:
+    """Optimizer state of the parameters of ``model`` or, if None, all; hyperparameters elsewhere.
 
-    Step counters on the CPU stay there, as ``Optimizer.load_state_dict`` leaves them, unless the
-    optimizer is fused or capturable in a graph; some optimizers (``ASGD``) keep their counters
-    beside the parameter. Torch treats hyperparameters on the CPU as numbers, whatever device it
+    Also what it keeps in other attributes, and that of optimizers there, which SAM and Lookahead
+    wrap. Step counters on the CPU stay there, as ``Optimizer.load_state_dict`` leaves them, unless
+    the optimizer is fused or capturable in a graph; some optimizers (``ASGD``) keep their counters
+    beside the parameter. Torch treats a number on the CPU as one of Python's, whatever device it
     computes on.
 
     Raises:
@@ -33,34 +38,93 @@ def named_tensors(optimizer: Any, model: torch.nn.Module) -> Iterator[tuple[str,
         raise NotAModelError(
             f"expected an optimizer of torch.optim, and this is of type {kind_of(optimizer)}."
         )
-    own = {id(x) for x in model.parameters()}
-    if not any(id(x) in own for group in optimizer.param_groups for x in group["params"]):
+    trained = {id(x) for group in optimizer.param_groups for x in group["params"]}
+    own = trained if model is None else {id(x) for x in model.parameters()}
+    if trained.isdisjoint(own):
         raise UnsupportedOperation(
             f"placing this {type(optimizer).__name__} with this {type(model).__name__}",
             "it trains none of the model's parameters: pass the optimizer made for this model",
         )
-    for group in optimizer.param_groups:
-        members = [x for x in group["params"] if id(x) in own]
-        all_move = group.get("capturable") or group.get("fused")
-        for x in members:
-            state = optimizer.state.get(x, {})
-            for name, held in found_in(state, torch.is_tensor, "optimizer.state"):
-                if all_move or not name.endswith(".step") or held.device.type != "cpu":
-                    yield name, held
-        if len(members) == len(group["params"]):
-            options = {key: value for key, value in group.items() if key != "params"}
-            for name, x in found_in(options, torch.is_tensor, "optimizer.param_groups"):
-                if x.device.type != "cpu":
-                    yield name, x
+    for name, x, of, group in _kept(optimizer):
+        is_on_cpu = x.device.type == "cpu"
+        if of is not None:
+            all_move = group.get("capturable") or group.get("fused")
+            moves = id(of) in own and (all_move or not (is_on_cpu and name.endswith(".step")))
+        else:
+            moves = not (is_on_cpu and x.dim() == 0) and own.issuperset(
+                map(id, group.get("params", ()))
+            )
+        if moves:
+            yield name, x
+
+
+class _Kept(NamedTuple):
+    """What an optimizer keeps, with its path: a tensor, or what may hold some."""
+
+    name: str
+    x: Any
+    of: torch.Tensor | None
+    """The parameter whose state it is."""
+    group: Mapping[str, Any] = MappingProxyType({})
+    """That parameter's group, or the group that has it as a hyperparameter."""
+
+
+def _kept(optimizer: torch.optim.Optimizer) -> Iterator[_Kept]:
+    """Of all optimizers that wrap each other."""
+    optimizers: list[torch.optim.Optimizer] = []
+    found = [*_walk(_Kept("optimizer", optimizer, None), optimizers, set())]
+    groups = {
+        id(x): group for each in optimizers for group in each.param_groups for x in group["params"]
+    }
+    for kept in found:
+        if id(kept.x) not in groups:
+            yield kept._replace(group=groups.get(id(kept.of), kept.group))
+
+
+def _walk(at: _Kept, optimizers: list[torch.optim.Optimizer], seen: set[int]) -> Iterator[_Kept]:
+    value, cls = at.x, type(at.x)
+    if issubclass(cls, torch.Tensor):
+        yield at
+        return
+    if id(value) in seen or issubclass(cls, _CLOSED):
+        return
+    seen.add(id(value))
+    if issubclass(cls, dict):
+        items = list(value.items())
+        if isinstance(value.get("params"), list):
+            at = at._replace(group=value)
+    elif issubclass(cls, (list, tuple, set, frozenset, deque)):
+        items = list(enumerate(value))
+    else:
+        items = list(getattr(value, "__dict__", {}).items())
+        if issubclass(cls, torch.optim.Optimizer):
+            optimizers.append(value)
+            items = [(key, held) for key, held in items if key != "defaults"]  # those of a group
+    for position, (key, held) in enumerate(items):
+        name = f"{at.name}.{key if isinstance(key, (str, int)) else position}"
+        of = key if isinstance(key, torch.Tensor) else at.of
+        yield from _walk(_Kept(name, held, of, at.group), optimizers, seen)
+
+
+_CLOSED = (torch.nn.Module, type, ModuleType, FunctionType, MethodType, str, torch.device)
 
 
 def state_of(optimizer: torch.optim.Optimizer) -> dict[str, Array]:
     """By ``CLASS.tensors.PARAMETER.NAME``, ``CLASS.numbers.…`` and ``CLASS.groups.GROUP.NAME``.
 
     Raises:
-        UnsupportedOperation: it keeps something that is neither a tensor nor a number.
+        UnsupportedOperation: it keeps something that is neither a tensor nor a number, or that its
+            ``state_dict`` leaves out.
     """
     kind, known = type(optimizer).__name__, optimizer.state_dict()
+    saved = {id(x) for _, x in found_in(known, torch.is_tensor)}
+    for name, x, *_ in _kept(optimizer):
+        if id(x) not in saved or known.keys() != {"state", "param_groups"}:
+            raise UnsupportedOperation(
+                f"saving a {kind_of(optimizer)}",
+                f"it keeps {name!r} beside what a state_dict of torch.optim has: save the "
+                "optimizer that it wraps, or use torch.save",
+            )
     found: dict[str, Array] = {}
     for position, entries in known["state"].items():
         for name, value in entries.items():

@@ -15,7 +15,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from unidev.contract import found_in
-from unidev.errors import NotAModelError, UnsupportedOperation
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -25,19 +25,6 @@ LAZY = (UninitializedBuffer, UninitializedParameter)
 _PACKED = frozenset({torch.ScriptObject})
 _FULLY_SHARDED = frozenset({"FullyShardedDataParallel", "FSDPModule"})
 """By name: importing them takes as long as importing torch itself."""
-
-
-def check_module(model: object) -> None:
-    """Refuse an optimizer, which reaches ``place`` as an object of torch's, as a model does.
-
-    Raises:
-        NotAModelError: ``model`` is an optimizer.
-    """
-    if not isinstance(model, torch.nn.Module):
-        raise NotAModelError(
-            f"this is an optimizer, a {type(model).__name__}, not a model: "
-            "place(model, device, optimizer=optimizer) moves it along with its model."
-        )
 
 
 def is_on(model: torch.nn.Module, native: torch.device) -> bool:

@@ -9,7 +9,6 @@ from torch import nn
 
 from unidev.contract import Layers
 from unidev_torch import tensors
-from unidev_torch.models import tree
 from unidev_torch.nn.synchronized import synchronized
 
 if TYPE_CHECKING:
@@ -108,12 +107,10 @@ class TorchLayers(Layers):
 
     def set_mode(self, model: nn.Module, is_training: bool) -> None:
         """``Module.train``."""
-        tree.check_module(model)
         model.train(is_training)
 
     def modes(self, model: nn.Module) -> Iterable[tuple[nn.Module, bool]]:
         """The mode of every module."""
-        tree.check_module(model)
         return [(module, module.training) for module in model.modules()]
 
     def sequence(self, model: nn.Module) -> Sequence[nn.Module]:

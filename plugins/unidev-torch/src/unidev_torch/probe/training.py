@@ -82,6 +82,18 @@ class Refusing(nn.Linear):
         raise ValueError("this layer stays where it is")
 
 
+class Wrapping(torch.optim.Optimizer):
+    """Leaves the work to another."""
+
+    def __init__(self, parameters: Any, defaults: dict[str, Any]) -> None:
+        super().__init__(parameters, defaults)
+        self.inner = torch.optim.SGD(self.param_groups, lr=0.05, momentum=0.9)
+
+    def step(self, closure: Any = None) -> Any:
+        """That of the other."""
+        return self.inner.step(closure)
+
+
 class Unbuilt(nn.Sequential):
     """Lazy layers, with the sample's shapes."""
 
@@ -206,6 +218,13 @@ class TorchModelProbe(ModelProbe):
         gradient = layer.weight.grad
         assert gradient is not None
         return layer.weight, gradient
+
+    def wrapping_optimizer(
+        self, model: nn.Module
+    ) -> tuple[torch.optim.Optimizer, Callable[[], Mapping[str, torch.Tensor]]]:
+        """SGD with momentum in another one."""
+        made = Wrapping(model.parameters(), {})
+        return made, lambda: self.optimizer_tensors(made.inner)
 
     def counting_optimizer(self, model: nn.Module, is_other: bool) -> torch.optim.Optimizer:
         """Adam, with two groups."""

@@ -283,6 +283,30 @@ def _check_state_moves(moved: Sample, unmoved: Sample, target: Device, kind: str
         moved.step()
         unmoved.step()
         moved.check_like(unmoved, f"{where}, and {count} steps more")
+    if bench.backend.models.places_optimizers:
+        for device in (bench.cpu, target):
+            placed = bench.works(unidev.place, moved.optimizer, device)
+            assert placed is moved.optimizer, f"{kind}, alone to {device}: another optimizer"
+            for name, x in moved.state().items():
+                bench.oracle.check_device(x, device, f"{kind}, alone to {device}: {name}")
+        moved.step()
+        unmoved.step()
+        moved.check_like(unmoved, f"{where}, and its state alone to {bench.cpu} and back")
+    bench.evidence.add("state", sorted(state))
+
+
+@check(needs=("models", "probe.models.wrapping_optimizer"), over="devices")
+def test_wrapped_state_moves(bench: Workbench, device: Device) -> None:
+    """The state of an optimizer that another one wraps moves along."""
+    probe = bench.probe.models
+    model = probe.model()
+    optimizer, tensors = probe.wrapping_optimizer(model)
+    probe.step(model, optimizer, bench.make(INPUT, bench.cpu))
+    bench.works(unidev.place, model, device, optimizer=optimizer)
+    state = tensors()
+    assert state, "the optimizer that is wrapped has no state"
+    for name, x in state.items():
+        bench.oracle.check_device(x, device, f"placed on {device}: {name}")
     bench.evidence.add("state", sorted(state))
 
 
