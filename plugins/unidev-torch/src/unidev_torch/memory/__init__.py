@@ -54,7 +54,11 @@ def pinning_of(backend: Backend) -> Any:
 def _pinned(x: torch.Tensor) -> torch.Tensor:
     """``x`` itself if it is pinned, else a copy, which autograd follows."""
     check_memory(x)
-    return x if x.is_pinned() else torch.empty_like(x, pin_memory=True).copy_(x)
+    if x.is_pinned():
+        return x
+    if type(x) is torch.Tensor or type(x) is torch.nn.Parameter:
+        return torch.empty_like(x, pin_memory=True).copy_(x)
+    return x.pin_memory()  # keeps a subclass, as torchvision's; but fails for expanded tensors
 
 
 def _module(device: Device) -> Any:
