@@ -38,6 +38,20 @@ def test_batches_of_a_data_loader(workers: int) -> None:
     assert "unidev-prefetch" not in {each.name for each in threading.enumerate()}
 
 
+@pytest.mark.parametrize("device", [None, "cpu", "sim:2"])
+def test_a_shuffling_loader_is_read_outside_of_the_scope(device: str | None) -> None:
+    generator = None if device is None else torch.Generator(device)
+    loader = DataLoader(Numbered(), batch_size=4, shuffle=True, generator=generator)
+    with unidev.gpu(1):
+        found = list(unidev.prefetch(loader, "gpu:1"))
+        rows = unidev.active_backend().loader.rows(loader)
+        read = [each["label"].tolist() for each in rows.read([[3, 1]], 2)]
+        assert torch.zeros(1).device == unidev.gpu(1).native
+    assert unidev.device_of(found) is unidev.gpu(1)
+    assert sorted(torch.cat([each["label"] for each in found]).tolist()) == list(range(10))
+    assert read == [[3, 1]]
+
+
 @pytest.mark.parametrize("is_enabled", [True, False])
 def test_the_thread_records_gradients_where_the_caller_does(is_enabled: bool) -> None:
     def asked() -> Any:

@@ -17,7 +17,7 @@ from unidev_torch.containers import CONTAINERS, opened
 from unidev_torch.scopes import NativeScope
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     import numpy as np
@@ -160,6 +160,14 @@ class TorchBackend(Backend):
     def native_scope(self, device: Device) -> NativeScope:
         """``with torch.device(...)``, which applies to this thread alone, or to this task."""
         return NativeScope(device.native)
+
+    def batch_iterator(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """A ``DataLoader`` is read outside of ``with device:``."""
+        from unidev_torch.data_loaders import Reading
+
+        if isinstance(batches, torch.utils.data.DataLoader):
+            return Reading(batches)
+        return iter(batches)
 
     def copy_stream(self, device: Device) -> CopyStream | None:
         """A stream of its own on CUDA and XPU."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
+import torch
+from torch.utils._device import DeviceContext
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -14,9 +17,11 @@ from torch.utils.data import (
 )
 
 from unidev.contract import EpochBatches, Loader, Rows, with_own_order, without_rows
+from unidev_torch.scopes import NativeScope, call_modes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 
 class TorchLoader(Loader):
@@ -32,6 +37,30 @@ class TorchLoader(Loader):
             _check_length(data)
             return _TorchRows(DataLoader(data, batch_size=None))
         return None
+
+
+class Reading:
+    """Iterates over a loader outside of ``with device:``, which is about what the program makes.
+
+    A sampler draws on the device of its generator, mostly the CPU: torch refuses any other.
+    """
+
+    def __init__(self, loader: DataLoader[Any]) -> None:
+        generator = loader.generator or getattr(loader.sampler, "generator", None)
+        self._device = torch.device("cpu") if generator is None else generator.device
+        with self._outside():
+            self._batches = iter(loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        with self._outside():
+            return next(self._batches)
+
+    def _outside(self) -> AbstractContextManager[None]:
+        is_inside = any(isinstance(mode, DeviceContext) for mode in call_modes())
+        return NativeScope(self._device) if is_inside else nullcontext()
 
 
 class _TorchRows(Rows):
@@ -51,7 +80,7 @@ class _TorchRows(Rows):
         if self._loader is None:
             self._loader = _like(self._given, self._batches)
         self._batches.current = batches
-        return iter(self._loader)
+        return Reading(self._loader)
 
 
 def _like(loader: DataLoader[Any], batches: EpochBatches) -> DataLoader[Any]:
