@@ -49,8 +49,7 @@ from library_objects import (
 )
 
 import unidev
-from unidev.backends.selection import Choice
-from unidev.tensors import containers, hidden_tensors
+from unidev.tensors import containers, devices, hidden_tensors
 from unidev.tensors.kinds import PLAIN
 
 HOLDING = {
@@ -161,12 +160,16 @@ def test_arrays_in_an_object_are_tensors_where_numpy_is_the_framework(
 def test_arrays_in_an_object_are_data_where_another_framework_is_selected(
     two_gpus: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(containers, "backend_choice", lambda: Choice("torch", "by this test"))
+    monkeypatch.setattr(containers, "is_numpy_selected", lambda: False)
     held = types.SimpleNamespace(a=np.ones(2))
     assert unidev.copy_to([1, held], unidev.cpu())[1] is held
     on_a_gpu = types.SimpleNamespace(a=unidev.ones(2, device="gpu:1"))  # no data of the host's
     with pytest.raises(unidev.UnsupportedContainerError, match=r"\.a"):
         unidev.copy_to([1, on_a_gpu], unidev.cpu())
+    monkeypatch.setattr(devices, "is_numpy_selected", lambda: False)
+    for verb in (unidev.copy_to, unidev.place):  # no real machine has GPUs for NumPy's arrays
+        with pytest.raises(unidev.DeviceNotFoundError, match=r"NumPy has no GPU.*device_put"):
+            verb({"a": np.ones(2)}, "gpu:1")
 
 
 def test_looking_ends_at_a_depth_and_at_a_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,6 +128,14 @@ def backend_choice() -> Choice:
     return _default_choice()
 
 
+def is_numpy_selected() -> bool:
+    """Whether arrays are the tensors of this program, so far as has been decided."""
+    try:
+        return backend_choice().name == EMBEDDED
+    except AmbiguousBackendError:
+        return False
+
+
 def backend_named(name: object) -> Backend:
     """The backend of that name; loads it. Raises as ``set_backend``."""
     if not isinstance(name, str):

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 import optree
 
 from unidev.backends.loading import backend_of_type, backends_by_type, new_containers, openers
-from unidev.backends.selection import EMBEDDED, backend_choice
+from unidev.backends.selection import is_numpy_selected
 from unidev.contract.containers import is_lazy
 from unidev.errors import (
-    AmbiguousBackendError,
     CircularContainerError,
     ContainerError,
     NotATensorError,
@@ -241,7 +240,7 @@ class Opened:
         Beside another framework's tensors they are data, as numbers are: they stay.
         """
         return "numpy" in self._frameworks or (
-            not self._frameworks and (may_move or _is_numpy_selected())
+            not self._frameworks and (may_move or is_numpy_selected())
         )
 
     def _open(
@@ -400,14 +399,6 @@ def _circular(tree: object) -> CircularContainerError:
         f"{optree.MAX_RECURSION_DEPTH} levels, so it cannot be copied item by item. Pass the parts "
         "that hold the tensors."
     )
-
-
-def _is_numpy_selected() -> bool:
-    """Whether arrays are the tensors of this program, so far as has been decided."""
-    try:
-        return backend_choice().name == EMBEDDED
-    except AmbiguousBackendError:
-        return False
 
 
 def _left_behind(leaf: object, at: str, hidden: str | None) -> ContainerError | NotATensorError:

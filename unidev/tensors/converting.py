@@ -214,10 +214,10 @@ class _Conversion:
         return self._called(lambda: self._copied(name))
 
     def _of_one_framework(self) -> Any:
-        is_bound = self.source.is_bound(self.x, self.device)
-        if self.copy is not True and (
-            is_bound or (self.copy is False and self.here is self.device)
-        ):
+        is_there = self.here is self.device
+        if self.copy is None:
+            is_there = self.source.is_bound(self.x, self.device)
+        if self.copy is not True and is_there:
             return self.x
         if self.copy is False:
             raise UnsupportedOperation(

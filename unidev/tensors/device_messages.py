@@ -57,3 +57,12 @@ def not_a_device(spec: object, there: Sequence[Device]) -> str:
 def listed(devices: Sequence[Device]) -> str:
     """Their names, in order."""
     return ", ".join(map(str, devices))
+
+
+def beside_another(device: Device) -> str:
+    """The message that NumPy simulates no GPU beside a framework, as no real machine has one."""
+    return (
+        f"{device} is not available to NumPy's arrays: NumPy has no GPU, and simulates some only "
+        f"where it is the selected backend. device_put(x, {str(device)!r}) makes tensors of the "
+        "selected one, and set_backend('numpy') selects NumPy."
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from unidev.backends.boundary import errors_of
 from unidev.backends.loading import backend_of_namespace, load_backend
 from unidev.backends.scopes import innermost_device
-from unidev.backends.selection import active_backend
+from unidev.backends.selection import EMBEDDED, active_backend, is_numpy_selected
 from unidev.device import Device, registry
 from unidev.errors import BackendMismatchError, DeviceNotFoundError, DeviceSpecError
 from unidev.system.arguments import non_negative_integer
 from unidev.system.wording import shown
-from unidev.tensors.device_messages import listed, not_a_device, not_available
+from unidev.tensors.device_messages import beside_another, listed, not_a_device, not_available
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -260,6 +260,8 @@ def resolve_device(spec: DeviceLike, backend: Backend) -> Device:
         device = spec
     else:
         device = backend.device(*_kind_and_index(spec, backend))
+        if backend.name == EMBEDDED and device.is_simulated and not is_numpy_selected():
+            raise DeviceNotFoundError(beside_another(device), spec=spec)
     return _ready(device.backend, device.kind, device.index, spec if type(spec) is str else "")
 
 
