@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from mutants.mutant import around, mutant, replace_value
@@ -44,7 +46,13 @@ def arrays_beside_tensors_stay(backend):
 def tensors_that_are_there_are_copied(backend):
     """A tensor that is on the device already is copied once more: ``torch.tensor(x)``."""
 
-    replace_value(host_data, "moved", copied)
+    replace_value(host_data, "_moved", partial(copied, "device_put"))
+
+
+@mutant("host_data.put_dtype", everywhere="unidev.tensors.host_data:_is_other_float")
+def only_arrays_get_the_dtype(sound, dtype, wanted, backend):
+    """Tensors go as they are: a batch has float32 beside float64."""
+    return False
 
 
 @mutant("host_data.get", around="unidev.tensors.host_data:read")

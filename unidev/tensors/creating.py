@@ -72,7 +72,7 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     """
     owner = None if _is_of_the_host(type(data)) else backend_of_type(type(data))
     if owner is not None:
-        return _array_of_tensor(data, dtype, device, owner)
+        return array_of_tensor("array", data, dtype, device, owner)
     return array_of_data("array", data, dtype, device)
 
 
@@ -337,7 +337,10 @@ def _random(
     return made
 
 
-def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: Backend) -> Any:
+def array_of_tensor(
+    operation: str, x: Any, dtype: object, device: DeviceLike | None, backend: Backend
+) -> Any:
+    """``array`` of a tensor, recorded in traces as ``operation``."""
     if device is None:
         target = innermost_device(backend.name) or backend.device("cpu", 0)
     else:
@@ -359,10 +362,10 @@ def _array_of_tensor(x: Any, dtype: object, device: DeviceLike | None, backend: 
     return call(
         backend, *making,
         doing=lambda: _making("copying a tensor", tuple(x.shape), wanted, target, "to"),
-        operation="array",
+        operation=operation,
         transfers=lambda: (
-            *(of_tensor("array", x, backend.cpu, backend) if is_checked else ()),
-            *of_tensor("array", x, target, backend),
+            *(of_tensor(operation, x, backend.cpu, backend) if is_checked else ()),
+            *of_tensor(operation, x, target, backend),
         ),
         is_explicit=device is not None or innermost_device(backend.name) is not None,
     )  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 
 from unidev.backends.loading import backend_of_type, load_backend
-from unidev.contract.dtypes import refuse_masked
-from unidev.errors import BackendMismatchError, InvalidDataError
+from unidev.contract.dtypes import DTYPES, native_dtype, portable_name, refuse_masked
+from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
 from unidev.system.wording import shown
 from unidev.tensors import containers
-from unidev.tensors.creating import read, uploader
+from unidev.tensors.creating import array_of_data, array_of_tensor, read, uploader
 from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import as_device, resolve_device
 from unidev.tensors.transfer import copied
@@ -32,7 +32,7 @@ _NO_NUMBERS = "OSUTMm"
 """The kinds of NumPy dtypes that hold objects, strings and times."""
 
 
-def device_put(tree: Any, device: DeviceLike) -> Any:
+def device_put(tree: Any, device: DeviceLike, *, dtype: object = None) -> Any:
     """``tree`` on ``device``: host arrays become tensors there, and tensors move if they must.
 
     Args:
@@ -43,6 +43,8 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
             unchanged: numbers, NumPy's scalars among them, and arrays of strings, times or objects.
         device: as for ``copy_to``; a string or a number is a device of the framework whose tensors
             are in ``tree``, else of the selected backend.
+        dtype: a floating-point dtype for the arrays and tensors that have another one, as by
+            ``array``: float32, say, for NumPy's float64. All else keeps its own.
 
     Returns:
         A container of the same structure and types; ``tree`` itself if nothing had to move. An
@@ -51,10 +53,11 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
     Raises:
         DeviceError: ``device`` is invalid or not available.
         BackendMismatchError: tensors of two frameworks, or ``device`` is another framework's.
-        UnsupportedDtypeError: the framework does not have an array's dtype.
+        UnsupportedDtypeError: the framework does not have an array's dtype, or ``dtype`` is not a
+            floating-point one of its.
         NotATensorError, ContainerError: as of ``copy_to``. An object that is not registered and
-            holds an array is an error, too.
-        InvalidDataError: a masked array.
+            holds an array is an error, too; with ``dtype``, so is one that moves itself.
+        InvalidDataError: a masked array, or a number that ``dtype`` cannot hold.
         OutOfDeviceMemoryError: it does not fit.
 
     Blocks until host arrays have been read: they may be changed afterwards.
@@ -72,10 +75,12 @@ def device_put(tree: Any, device: DeviceLike) -> Any:
     def uploads(target: Device, _: Backend) -> Callable[[np.ndarray[Any, Any]], Any]:
         return uploader("device_put", target)
 
-    return _put(_moved, uploads, tree, device, own_to="moved")
+    return _put("device_put", _moved, uploads, tree, device, dtype=dtype, own_to="moved")
 
 
-def put_copies(tree: T, device: DeviceLike, copy: Callable[..., Any]) -> T:
+def put_copies(
+    operation: str, tree: T, device: DeviceLike, dtype: object, copy: Callable[..., Any]
+) -> T:
     """As ``device_put``, but in new memory also what is on ``device`` already.
 
     By ``copy(x, target, backend)``, for tensors and, with a NumPy array as ``x``, for host arrays.
@@ -84,31 +89,60 @@ def put_copies(tree: T, device: DeviceLike, copy: Callable[..., Any]) -> T:
     def uploads(target: Device, backend: Backend) -> Callable[[np.ndarray[Any, Any]], Any]:
         return lambda array: copy(array, target, backend)
 
-    return _put(copy, uploads, tree, device, own_to="copied")
+    return _put(operation, copy, uploads, tree, device, dtype=dtype, own_to="copied")
 
 
-def _put(
+def _put(  # noqa: PLR0913  what, where and how
+    operation: str,
     transfer: Callable[..., Any],
     uploads: Callable[[Device, Backend], Callable[[np.ndarray[Any, Any]], Any]],
     tree: T,
     device: DeviceLike,
     *,
+    dtype: object,
     own_to: OwnTo,
 ) -> T:
+    own_to = own_to if dtype is None else "refused"
     opened = containers.Opened(tree, is_array=_has_array_interface, own_to=own_to)
-    owner = _owner(opened.tensors)
-    target = as_device(device) if owner is None else resolve_device(device, owner)
-    upload, plain = uploads(target, load_backend(target.backend)), _plain_array()
+    found = _owner(opened.tensors)
+    target = as_device(device) if found is None else resolve_device(device, found)
+    owner = load_backend(target.backend)
+    upload, plain = uploads(target, owner), _plain_array()
+    wanted = None if dtype is None else _floating(dtype, owner)
 
     def put(x: Any, backend: Backend | None) -> Any:
         values = x
         if type(x) is not plain:
             if backend is not None and not is_host_array(x, backend):
+                if wanted is not None and _is_other_float(x.dtype, wanted, backend):
+                    return array_of_tensor(operation, x, wanted, target, backend)
                 return transfer(x, target, backend)
             values = _as_array(x)
+        if wanted is not None and values.dtype.kind == "f":
+            return array_of_data(operation, values, wanted, target)
         return x if values.dtype.kind in _NO_NUMBERS else upload(values)
 
     return opened.mapped(put)  # type: ignore[no-any-return]
+
+
+def _floating(dtype: object, backend: Backend) -> Any:
+    """The backend's own dtype for ``dtype``, which must be a floating-point one."""
+    wanted = native_dtype(dtype, backend)
+    if not _is_float(wanted, backend):
+        raise UnsupportedDtypeError(
+            f"dtype is for floating-point numbers, such as float32, and not {shown(dtype)}: arrays "
+            "of integers keep theirs."
+        )
+    return wanted
+
+
+def _is_float(dtype: Any, backend: Backend) -> bool:
+    known = DTYPES.get(portable_name(dtype, backend) or "")
+    return known is not None and known.kind == "f"
+
+
+def _is_other_float(dtype: Any, wanted: Any, backend: Backend) -> bool:
+    return dtype != wanted and _is_float(dtype, backend)
 
 
 def _moved(x: Any, target: Device, backend: Backend) -> Any:

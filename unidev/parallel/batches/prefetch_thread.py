@@ -42,11 +42,16 @@ class Reader:
     the thread with it.
     """
 
-    def __init__(self, batches: Iterable[Any], device: DeviceLike, depth: int) -> None:
+    def __init__(
+        self, batches: Iterable[Any], device: DeviceLike, depth: int, dtype: object
+    ) -> None:
         queue = _Queue(_iterator_of(batches), depth)
         context = [*_settings(), inherited(), InheritedTraces()]
         thread = threading.Thread(
-            target=_read, args=(queue, device, context), name="unidev-prefetch", daemon=True
+            target=_read,
+            args=(queue, Uploads(device, dtype), context),
+            name="unidev-prefetch",
+            daemon=True,
         )
         self._queue = queue
         self._process = os.getpid()
@@ -216,21 +221,20 @@ def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
     return iter(batches) if backend is None else backend.batch_iterator(batches)
 
 
-def _read(queue: _Queue, device: DeviceLike, context: list[AbstractContextManager[Any]]) -> None:
+def _read(queue: _Queue, uploads: Uploads, context: list[AbstractContextManager[Any]]) -> None:
     """Read in the ``context`` of the iterating thread: settings, scopes, traces and guards."""
     with ExitStack() as stack:
         try:
             for part in context:
                 stack.enter_context(part)
-            _fill(queue, device)
+            _fill(queue, uploads)
         except BaseException as error:  # noqa: BLE001  the loader's, raised where it is iterated
             queue.put(error)
 
 
-def _fill(queue: _Queue, device: DeviceLike) -> None:
+def _fill(queue: _Queue, uploads: Uploads) -> None:
     batches = queue.batches
     assert batches is not None
-    uploads = Uploads(device)
     try:
         while queue.wait_for_room():
             try:

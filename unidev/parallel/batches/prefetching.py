@@ -26,15 +26,19 @@ class Prefetched:
         batches: what was passed to ``prefetch``.
         device: where the batches go, as it was passed.
         depth: how many batches are read ahead.
+        dtype: that of floating-point numbers, as it was passed.
     """
 
-    def __init__(self, batches: Iterable[Any], device: DeviceLike, depth: int) -> None:
+    def __init__(
+        self, batches: Iterable[Any], device: DeviceLike, depth: int, dtype: object = None
+    ) -> None:
         self.batches = batches
         self.device = device
         self.depth = depth
+        self.dtype = dtype
 
     def __iter__(self) -> Iterator[Any]:
-        return Reader(self.batches, self.device, self.depth)
+        return Reader(self.batches, self.device, self.depth, self.dtype)
 
     def __repr__(self) -> str:
         return f"prefetch(<{kind_of(self.batches)}>, {str(self.device)!r}, depth={self.depth})"
@@ -49,7 +53,9 @@ class _Sized(Prefetched):
         return len(self.batches)
 
 
-def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> Prefetched:
+def prefetch(
+    batches: Iterable[Any], device: DeviceLike, *, depth: int = 2, dtype: object = None
+) -> Prefetched:
     """The batches of ``batches`` on ``device``, in order, some of them ahead of their use.
 
     A thread reads the batches, and moves each to the device as by ``device_put``, while the step
@@ -66,6 +72,7 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
         device: as for ``device_put``.
         depth: how many batches may be there before they are used, at least 1. Each takes memory on
             the device.
+        dtype: as for ``device_put``.
 
     Returns:
         An iterable; ``len`` of it is that of ``batches``, if there is one. Every iteration begins
@@ -102,7 +109,7 @@ def prefetch(batches: Iterable[Any], device: DeviceLike, *, depth: int = 2) -> P
         check_memory(backend, [batches])  # else MXNet's len() ends the process
     if type(device) is Device:
         as_device(device)  # is there; of a string, the first batch's framework decides
-    return (_Sized if _has_length(batches) else Prefetched)(batches, device, number)
+    return (_Sized if _has_length(batches) else Prefetched)(batches, device, number, dtype)
 
 
 def _has_length(batches: Any) -> bool:

@@ -40,8 +40,8 @@ class Ahead:
 class Uploads:
     """Copies batches to a device: in streams of their own, where the framework has them."""
 
-    def __init__(self, device: DeviceLike) -> None:
-        self._device = device
+    def __init__(self, device: DeviceLike, dtype: object) -> None:
+        self._device, self._dtype = device, dtype
         self._streams: dict[Device, CopyStream | None] = {}
         self._made: dict[CopyStream, list[Any]] = {}
         self._uploaders: dict[Device, Callable[[np.ndarray[Any, Any]], Any]] = {}
@@ -49,7 +49,8 @@ class Uploads:
     def put(self, batch: Any) -> Ahead:
         """A copy of ``batch``, which may be overwritten as soon as this returns."""
         # In a tuple, since a batch may be a string, say, which is not a tree.
-        (there,) = verb(OPERATION, put_copies, (batch,), self._device, self._copy)
+        put = (OPERATION, put_copies, OPERATION, (batch,), self._device, self._dtype, self._copy)
+        (there,) = verb(*put)
         made, self._made = self._made, {}
         return Ahead(there, [(stream, stream.mark(), xs) for stream, xs in made.items()])
 

@@ -69,6 +69,20 @@ def _overwrite(array: np.ndarray[Any, Any]) -> None:
 
 
 @check(required=True, over="all_pairs")
+def test_put_dtype(bench: Workbench, source: Device, target: Device) -> None:
+    """With ``dtype``, floating-point arrays and tensors have it on the device, and no others."""
+    values = np.array([[1.5, -2.0], [0.0, 3.0]], np.float64)
+    batch = {"array": values, "tensor": bench.make(values, source), "numbers": np.arange(4)}
+    (read,) = unidev.prefetch([batch], target, dtype="float32")
+    for put in (unidev.device_put(batch, target, dtype="float32"), read):
+        for name in ("array", "tensor"):
+            where = f"float64 of {source} to float32 on {target}: the {name}"
+            bench.oracle.check_device(put[name], target, where)
+            bench.oracle.check_bytes(put[name], values.astype(np.float32).tobytes(), where)
+        assert put["numbers"].dtype == bench.backend.dtypes["int64"], f"integers on {target}"
+
+
+@check(required=True, over="all_pairs")
 def test_put_tensors(bench: Workbench, source: Device, target: Device) -> None:
     """Beside host arrays, tensors that are on the device stay themselves; others are copied."""
     x, where = bench.matrix(source), f"{source} to {target}"
