@@ -49,10 +49,10 @@ def tensors_that_are_there_are_copied(backend):
     replace_value(host_data, "_moved", partial(copied, "device_put"))
 
 
-@mutant("host_data.put_dtype", everywhere="unidev.tensors.host_data:_is_other_float")
-def only_arrays_get_the_dtype(sound, dtype, wanted, backend):
+@mutant("host_data.put_dtype", around="unidev.tensors.host_data:array_of_tensor")
+def only_arrays_get_the_dtype(sound, operation, x, dtype, target, backend):
     """Tensors go as they are: a batch has float32 beside float64."""
-    return False
+    return copied(operation, x, target, backend)
 
 
 @mutant("host_data.get", around="unidev.tensors.host_data:read")

@@ -71,78 +71,52 @@ def device_put(tree: Any, device: DeviceLike, *, dtype: object = None) -> Any:
     >>> str(unidev.device_of(moved)), moved["names"], unidev.shares_memory(moved["x"], batch["x"])
     ('cpu:0', ['a', 'b'], False)
     """
-
-    def uploads(target: Device, _: Backend) -> Callable[[np.ndarray[Any, Any]], Any]:
-        return uploader("device_put", target)
-
-    return _put("device_put", _moved, uploads, tree, device, dtype=dtype, own_to="moved")
+    return put("device_put", tree, device, dtype, None)
 
 
-def put_copies(
-    operation: str, tree: T, device: DeviceLike, dtype: object, copy: Callable[..., Any]
+def put(
+    operation: str, tree: T, device: DeviceLike, dtype: object, copy: Callable[..., Any] | None
 ) -> T:
-    """As ``device_put``, but in new memory also what is on ``device`` already.
+    """``device_put``, recorded as ``operation``; with ``copy``, all of it in new memory.
 
     By ``copy(x, target, backend)``, for tensors and, with a NumPy array as ``x``, for host arrays.
     """
-
-    def uploads(target: Device, backend: Backend) -> Callable[[np.ndarray[Any, Any]], Any]:
-        return lambda array: copy(array, target, backend)
-
-    return _put(operation, copy, uploads, tree, device, dtype=dtype, own_to="copied")
-
-
-def _put(  # noqa: PLR0913  what, where and how
-    operation: str,
-    transfer: Callable[..., Any],
-    uploads: Callable[[Device, Backend], Callable[[np.ndarray[Any, Any]], Any]],
-    tree: T,
-    device: DeviceLike,
-    *,
-    dtype: object,
-    own_to: OwnTo,
-) -> T:
-    own_to = own_to if dtype is None else "refused"
+    own_to: OwnTo = "refused" if dtype is not None else "moved" if copy is None else "copied"
     opened = containers.Opened(tree, is_array=_has_array_interface, own_to=own_to)
     found = _owner(opened.tensors)
     target = as_device(device) if found is None else resolve_device(device, found)
-    owner = load_backend(target.backend)
-    upload, plain = uploads(target, owner), _plain_array()
+    owner, plain = load_backend(target.backend), _plain_array()
+    upload = uploader(operation, target) if copy is None else lambda x: copy(x, target, owner)
     wanted = None if dtype is None else _floating(dtype, owner)
 
-    def put(x: Any, backend: Backend | None) -> Any:
+    def put_one(x: Any, backend: Backend | None) -> Any:
         values = x
         if type(x) is not plain:
             if backend is not None and not is_host_array(x, backend):
-                if wanted is not None and _is_other_float(x.dtype, wanted, backend):
+                if wanted is not None and x.dtype != wanted and _is_float(x.dtype, backend):
                     return array_of_tensor(operation, x, wanted, target, backend)
-                return transfer(x, target, backend)
+                return (copy or _moved)(x, target, backend)
             values = _as_array(x)
         if wanted is not None and values.dtype.kind == "f":
             return array_of_data(operation, values, wanted, target)
         return x if values.dtype.kind in _NO_NUMBERS else upload(values)
 
-    return opened.mapped(put)  # type: ignore[no-any-return]
+    return opened.mapped(put_one)  # type: ignore[no-any-return]
 
 
 def _floating(dtype: object, backend: Backend) -> Any:
     """The backend's own dtype for ``dtype``, which must be a floating-point one."""
     wanted = native_dtype(dtype, backend)
-    if not _is_float(wanted, backend):
-        raise UnsupportedDtypeError(
-            f"dtype is for floating-point numbers, such as float32, and not {shown(dtype)}: arrays "
-            "of integers keep theirs."
-        )
-    return wanted
+    if _is_float(wanted, backend):
+        return wanted
+    raise UnsupportedDtypeError(
+        f"dtype is that of floating-point numbers, such as float32, not {shown(dtype)}."
+    )
 
 
 def _is_float(dtype: Any, backend: Backend) -> bool:
-    known = DTYPES.get(portable_name(dtype, backend) or "")
-    return known is not None and known.kind == "f"
-
-
-def _is_other_float(dtype: Any, wanted: Any, backend: Backend) -> bool:
-    return dtype != wanted and _is_float(dtype, backend)
+    name = portable_name(dtype, backend)
+    return name is not None and DTYPES[name].kind == "f"
 
 
 def _moved(x: Any, target: Device, backend: Backend) -> Any:

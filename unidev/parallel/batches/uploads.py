@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unidev.backends.boundary import call, verb
 from unidev.backends.transfers import of_tensor
 from unidev.tensors.creating import uploader
-from unidev.tensors.host_data import is_host_array, put_copies
+from unidev.tensors.host_data import is_host_array, put
 from unidev.tensors.transfer import copied
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ class Uploads:
     def put(self, batch: Any) -> Ahead:
         """A copy of ``batch``, which may be overwritten as soon as this returns."""
         # In a tuple, since a batch may be a string, say, which is not a tree.
-        put = (OPERATION, put_copies, OPERATION, (batch,), self._device, self._dtype, self._copy)
-        (there,) = verb(*put)
+        given = (OPERATION, (batch,), self._device, self._dtype, self._copy)
+        (there,) = verb(OPERATION, put, *given)
         made, self._made = self._made, {}
         return Ahead(there, [(stream, stream.mark(), xs) for stream, xs in made.items()])
 
