@@ -171,6 +171,8 @@ class JaxBackend(Backend):
         if isinstance(x, TRACER):
             return copied(x, device.native)
         check_whole(x)
+        with contextlib.suppress(UnsupportedOperation):  # sharded
+            self.device_of(x)  # so that `copy_if_there` knows it
         made = copied(x, device.native)
         # On a CPU, nothing that reads the memory itself, such as DLPack, waits for JAX.
         if not non_blocking or device.native.platform == "cpu":
