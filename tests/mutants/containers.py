@@ -63,6 +63,15 @@ def defaultdict_becomes_dict(backend):
 
 
 @mutant("containers.named_and_registered_containers")
+def attributes_are_lost(backend):
+    """``state_dict()._metadata`` is gone: a container is what its items are, in every pytree."""
+
+    @replace(containers)
+    def holds_more(x):
+        return False
+
+
+@mutant("containers.named_and_registered_containers")
 def dataclass_skipped(backend):
     """Its tensors stay where they are, and nothing is said: accelerate's ``send_to_device``."""
 

@@ -49,7 +49,8 @@ def tensors(tree: Any) -> dict[str, Any]:
 
 
 def _named(tree: Any, paths: Iterable[Iterable[Any]], found: Sequence[Any]) -> dict[str, Any]:
-    names = [".".join(map(_word, steps)) for steps in paths]
+    named = ((s for s in steps if s.entry or type(s) is not WrittenStep) for steps in paths)
+    names = [".".join(map(_word, steps)) for steps in named]
     if len({*names}) < len(names):
         twice = Counter(names).most_common(1)[0][0]
         raise InvalidDataError(f"two tensors of this {kind_of(tree)} have the name {twice!r}.")

@@ -7,6 +7,7 @@ none.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,9 @@ from unidev.tensors.taking_apart import (
     NAMESPACE,
     Unpacked,
     functions_of,
+    holds_more,
+    items_apart,
+    items_together,
     not_taken_apart,
     opened_by_a_framework,
     register_plugins,
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, TypeVar
 
-    from unidev.contract.backend import Backend
+    from unidev.contract.backend import Backend, ContainerFunctions
 
     T = TypeVar("T")
     Found = list[tuple[int, Any, Any]]
@@ -202,7 +206,7 @@ class Opened:
         is_plain_or_lazy = is_plain(cls) or is_lazy(cls)
         if kind == MODEL or (is_root and is_plain(cls)):
             raise not_a_tensor(leaf)
-        functions, opened, looked_into = functions_of(cls), None, leaf
+        functions, opened, looked_into = _functions_for(leaf), None, leaf
         if functions is None and openers and not is_plain_or_lazy:
             opened = opened_by_a_framework(leaf)
             # Its tensors may be where no attribute leads, as those of a partial function.
@@ -384,13 +388,20 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
         register_plugins()
     try:
         # None is a leaf like any other: at the root it is not an empty container.
-        return optree.tree_flatten(tree, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
+        return optree.tree_flatten(tree, holds_more, none_is_leaf=True, namespace=NAMESPACE)  # type: ignore[arg-type]
     except RecursionError as error:
         raise _circular(tree) from error
     except UnidevError:
         raise
     except Exception as error:  # functions of the container and its keys can raise anything
         raise not_taken_apart(tree, error) from error
+
+
+def _functions_for(x: Any) -> ContainerFunctions | None:
+    """As ``functions_of``; but attributes of an ordered dict without a tensor are no children."""
+    if type(x) is OrderedDict and not path_to_tensor(x.__dict__, counts_numpy=True):
+        return items_apart, items_together
+    return functions_of(type(x))
 
 
 def _circular(tree: object) -> CircularContainerError:

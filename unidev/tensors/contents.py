@@ -67,7 +67,7 @@ def is_looked_into(cls: type) -> bool:
     return cls in _attributes
 
 
-def contents(x: Any, most: int | None = None) -> Iterator[tuple[Step, object]]:
+def contents(x: Any, most: int | None = None) -> Iterator[tuple[Step, Any]]:
     """The attributes and items that ``x`` holds, of each kind at most ``most``."""
     cls = type(x)
     bases = cls.__mro__

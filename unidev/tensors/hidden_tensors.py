@@ -66,7 +66,9 @@ def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any,
             for step, value in islice(contents(holder, left), left):
                 left -= 1
                 cls = type(value)
-                if cls in PLAIN:
+                if cls in PLAIN or (
+                    cls is dict and PLAIN.issuperset(map(type, tuple(value.values())))
+                ):  # many, of numbers, are in the metadata of a state dict
                     continue
                 backend = None if cls in others else backend_of_type(cls)
                 if backend is None:

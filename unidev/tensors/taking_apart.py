@@ -35,6 +35,9 @@ _BUILTIN = (OrderedDict, defaultdict, dict, list, tuple)
 """Those whose items can be replaced, the narrowest first."""
 
 
+_registered: weakref.WeakSet[type] = weakref.WeakSet()
+
+
 class WrittenStep(optree.PyTreeEntry):
     """A step in a path as it is written: ``.x``, ``['x']``."""
 
@@ -45,6 +48,7 @@ class WrittenStep(optree.PyTreeEntry):
 
 def register(cls: type[Any], functions: ContainerFunctions) -> None:
     """Register ``functions`` with optree, in unidev's namespace."""
+    _registered.add(cls)
     optree.register_pytree_node(cls, *functions, path_entry_type=WrittenStep, namespace=NAMESPACE)
 
 
@@ -209,6 +213,30 @@ def by_contents(x: Any) -> tuple[list[Any], Any, list[str]]:
     """The contents of ``x``, itself as the template, and the steps in paths."""
     held = list(contents(x))
     return [value for _, value in held], x, [written(step) for step, _ in held]
+
+
+def holds_more(x: object) -> bool:
+    """Whether optree, which takes ``x`` apart by its items, would lose its attributes."""
+    cls = type(x)
+    if cls is OrderedDict:
+        return bool(x.__dict__)  # a state dict of PyTorch's has `_metadata`
+    return (
+        cls is not tuple
+        and issubclass(cls, tuple)
+        and cls not in _registered
+        and any(is_attribute for (is_attribute, _), _ in contents(x))
+    )
+
+
+def items_apart(x: OrderedDict[Any, Any]) -> tuple[list[Any], Any, list[str]]:
+    """An ordered dict's items, for optree to take apart; its attributes are kept as they are."""
+    return [OrderedDict(x)], x, [""]
+
+
+def items_together(x: OrderedDict[Any, Any], children: Sequence[Any]) -> Any:
+    """An ordered dict of other items, with the attributes of ``x``."""
+    children[0].__dict__.update(x.__dict__)
+    return children[0]
 
 
 def build_of_contents(template: Any, children: Sequence[Any]) -> Any:

@@ -24,6 +24,7 @@ from unidev_conformance.kit.inputs.containers import (
     Point,
     Rows,
     SelfMoving,
+    Subclassed,
     kinds_with,
     objects_with,
     objects_without,
@@ -137,6 +138,13 @@ def test_named_and_registered_containers(bench: Workbench, source: Device, targe
     assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
     ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
     assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
+    for tree in (OrderedDict(b=x), Subclassed(x, 3)):
+        tree.note = "kept"
+        copied = unidev.copy_to({"in": tree}, target)["in"]
+        assert getattr(copied, "note", None) == "kept", f"{where}: {type(tree).__name__}.note"
+        tree.held = x
+        copied = unidev.copy_to(tree, target)
+        bench.oracle.check_copy(x, copied.held, target, f"{type(tree).__name__}.held, {where}")
     assert unidev.copy_to(Frozen(x, "f"), target).name == "f", f"{where}: a field was lost"
     assert unidev.copy_to(Custom([x], "note"), target).note == "note", f"{where}: no note"
 

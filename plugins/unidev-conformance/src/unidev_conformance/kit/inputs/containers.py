@@ -27,6 +27,10 @@ class Point(NamedTuple):
     y: Any
 
 
+class Subclassed(Point):
+    """A namedtuple that may have attributes."""
+
+
 @unidev.register_container
 @dataclass
 class Batch:
