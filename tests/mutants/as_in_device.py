@@ -34,16 +34,16 @@ def as_in_device_ignores_the_device(backend):
 def as_in_device_gives_a_new_object(backend):
     """Another object on the same memory: JAX's ``device_put(x, same_device)``."""
 
-    move = transfer._move
+    move = transfer.moved
 
-    @in_place_of(transfer._move)
-    def moved(x, device, backend, non_blocking):
-        found = move(x, device, backend, non_blocking)
+    @in_place_of(transfer.moved)
+    def moved(operation, x, *arguments):
+        found = move(operation, x, *arguments)
         return x.view() if found is x else found
 
     @in_place_of(transfer.as_in_device)
     def as_in_device(x, device, *, non_blocking=False):
-        return transfer._each(x, device, non_blocking, moved)
+        return transfer._each(x, device, non_blocking, as_in_device)
 
 
 @mutant("as_in_device.same_object_when_there", everywhere="unidev.tensors.transfer:as_in_device")

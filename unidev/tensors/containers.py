@@ -26,7 +26,13 @@ from unidev.errors import (
 )
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.handles import model_of
-from unidev.tensors.hidden_tensors import Movable, has_own_to, path_to_tensor
+from unidev.tensors.hidden_tensors import (
+    Movable,
+    has_own_to,
+    holds_more,
+    key_with_tensor,
+    path_to_tensor,
+)
 from unidev.tensors.kinds import (
     CONTAINER,
     MODEL,
@@ -43,7 +49,6 @@ from unidev.tensors.taking_apart import (
     NAMESPACE,
     Unpacked,
     functions_of,
-    holds_more,
     items_apart,
     items_together,
     not_taken_apart,
@@ -156,6 +161,7 @@ class Opened:
             if others:
                 self._add_frameworks(self.found)
             for position, leaf, kind in others:
+                self._check_keys(position, leaf)
                 way = self._way_into(position, leaf, kind)
                 if isinstance(way, Movable):
                     movable.append((position, way, way.backend))
@@ -195,6 +201,17 @@ class Opened:
     def _add_frameworks(self, found: Found) -> None:
         for backend in {backend for *_, backend in found}:
             self._frameworks.add("numpy" if backend is None else backend.spec.framework)
+
+    def _check_keys(self, position: int, leaf: Any) -> None:
+        key = key_with_tensor(leaf) if issubclass(type(leaf), dict) else None
+        if key is not None:
+            at = self._paths_of_leaves()[position]
+            raise UnsupportedContainerError(
+                f"{kind_of(leaf)}{f' at {at}' if at else ''} has a {kind_of(key)} as a key, whose "
+                "tensor would not be moved. Pass list(x.items()), or a dict with names as keys: an "
+                "optimizer's state_dict() is one, and place(model, device, optimizer=optimizer) "
+                "moves its state."
+            )
 
     def _way_into(self, position: int, leaf: object, kind: str) -> Unpacked | Movable | None:
         """This leaf of this kind taken apart, or to be moved by itself, if it holds a tensor.

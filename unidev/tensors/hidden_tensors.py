@@ -7,6 +7,7 @@ has registered with a framework is taken apart by the registered function.
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict, defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,8 @@ from unidev.backends.loading import backend_of_type
 from unidev.errors import UnsupportedContainerError
 from unidev.system.wording import kind_of
 from unidev.tensors.contents import ITEMS, contents, written
-from unidev.tensors.kinds import PLAIN, extents_of, is_plain
-from unidev.tensors.taking_apart import children_of
+from unidev.tensors.kinds import MODEL, PLAIN, TENSOR, classify, extents_of, is_plain
+from unidev.tensors.taking_apart import children_of, registered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 
 _BUILTINS = frozenset({dict, *ITEMS})
+_DICTS = frozenset({dict, OrderedDict, defaultdict})
 
 _MOST = 10_000
 """The most attributes and items that are looked at: lists of numbers may be long."""
@@ -83,6 +85,45 @@ def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any,
             if left == before and type(holder) not in _BUILTINS:
                 following += [(steps, children) for children in _unseen(holder)]
         level = following
+
+
+def holds_more(x: Any) -> bool:
+    """Whether optree, which takes apart ``x`` by its items, would miss attributes, or tensor keys.
+
+    Called for each container and leaf.
+    """
+    cls = type(x)
+    if cls in _DICTS:
+        return (not PLAIN.issuperset(map(type, x)) and key_with_tensor(x) is not None) or (
+            cls is OrderedDict and bool(x.__dict__)
+        )
+    return (
+        cls is not tuple
+        and issubclass(cls, tuple)
+        and cls not in registered
+        and any(is_attribute for (is_attribute, _), _ in contents(x))
+    )
+
+
+def key_with_tensor(x: dict[Any, Any]) -> object:
+    """The first key that is a tensor or holds one, as a tuple may, or else None.
+
+    Arrays of NumPy's that an object holds are data.
+    """
+    keys = [key for key in tuple(dict.keys(x)) if type(key) not in PLAIN]
+    return next(filter(_is_or_holds_tensor, keys), None)
+
+
+def _is_or_holds_tensor(key: object) -> bool:
+    kind, _ = classify(key)
+    return kind == TENSOR or (
+        kind != MODEL  # modules may be keys: as they have an identity, they stay the same
+        and not is_plain(type(key))
+        and any(
+            owner is not None and owner.spec.framework != "numpy"
+            for owner in (backend_of_type(type(held)) for _, held in contents(key, _MOST))
+        )
+    )
 
 
 def _unseen(x: object) -> Iterator[list[object]]:

@@ -35,7 +35,8 @@ _BUILTIN = (OrderedDict, defaultdict, dict, list, tuple)
 """Those whose items can be replaced, the narrowest first."""
 
 
-_registered: weakref.WeakSet[type] = weakref.WeakSet()
+registered: weakref.WeakSet[type] = weakref.WeakSet()
+"""The classes that optree takes apart by functions of the program's, or of a plugin's."""
 
 
 class WrittenStep(optree.PyTreeEntry):
@@ -48,7 +49,7 @@ class WrittenStep(optree.PyTreeEntry):
 
 def register(cls: type[Any], functions: ContainerFunctions) -> None:
     """Register ``functions`` with optree, in unidev's namespace."""
-    _registered.add(cls)
+    registered.add(cls)
     optree.register_pytree_node(cls, *functions, path_entry_type=WrittenStep, namespace=NAMESPACE)
 
 
@@ -213,19 +214,6 @@ def by_contents(x: Any) -> tuple[list[Any], Any, list[str]]:
     """The contents of ``x``, itself as the template, and the steps in paths."""
     held = list(contents(x))
     return [value for _, value in held], x, [written(step) for step, _ in held]
-
-
-def holds_more(x: object) -> bool:
-    """Whether optree, which takes ``x`` apart by its items, would lose its attributes."""
-    cls = type(x)
-    if cls is OrderedDict:
-        return bool(x.__dict__)  # a state dict of PyTorch's has `_metadata`
-    return (
-        cls is not tuple
-        and issubclass(cls, tuple)
-        and cls not in _registered
-        and any(is_attribute for (is_attribute, _), _ in contents(x))
-    )
 
 
 def items_apart(x: OrderedDict[Any, Any]) -> tuple[list[Any], Any, list[str]]:

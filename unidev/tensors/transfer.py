@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from unidev.tensors.devices import DeviceLike
 
     T = TypeVar("T")
-    Transfer = Callable[[Any, DeviceLike, Backend, bool], Any]
 
 
 def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
@@ -69,7 +68,7 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
             return copied  # type: ignore[no-any-return]
     except Exception:  # noqa: BLE001, S110  the slow path below raises it again
         pass
-    return _each(x, device, non_blocking, _copy)
+    return _each(x, device, non_blocking, copy_to)  # type: ignore[no-any-return]
 
 
 def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
@@ -97,15 +96,7 @@ def as_in_device(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         if type(device) is Device and _is_all_there(x, device):
             _ = device.native  # checks that the device is available: `x` may hold no tensor
             return x
-    return _each(x, device, non_blocking, _move)
-
-
-def _copy(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    return copied("copy_to", x, resolve_device(device, backend), backend, non_blocking)
-
-
-def _move(x: Any, device: DeviceLike, backend: Backend, non_blocking: bool) -> Any:
-    return moved("as_in_device", x, resolve_device(device, backend), backend, non_blocking)
+    return _each(x, device, non_blocking, as_in_device)  # type: ignore[no-any-return]
 
 
 def copied(
@@ -129,28 +120,30 @@ def moved(
     return copied(operation, x, target, backend, non_blocking)
 
 
-def _each(x: T, device: DeviceLike, non_blocking: bool, transfer: Transfer) -> T:
-    """Apply ``transfer`` to ``x``, whose type is new, or to each tensor in it."""
+def _each(x: Any, device: DeviceLike, non_blocking: bool, verb: Callable[..., Any]) -> Any:
+    """Transfer ``x``, whose type is new or which needs a closer look, or each tensor in it."""
     backend = backend_of_type(type(x))
     if backend is not None:
-        return transfer(x, device, backend, non_blocking)  # type: ignore[no-any-return]
+        target, function = resolve_device(device, backend), copied if verb is copy_to else moved
+        return function(verb.__name__, x, target, backend, non_blocking)
     from unidev.tensors.containers import replace_tensors  # imports optree: not for one tensor
 
     seen: Backend | None = None
 
     def one(tensor: Any, backend: Backend) -> Any:
-        nonlocal seen
-        if seen is not None and backend is not seen:
-            from unidev.tensors.device_messages import two_backends
+        nonlocal seen, device
+        if backend is not seen:
+            if seen is not None:
+                raise BackendMismatchError(
+                    f"one container holds tensors of two backends, {seen.name} and {backend.name}. "
+                    "Convert them to one framework first: unidev.device_put(tree, device) makes "
+                    "tensors of NumPy's arrays, unidev.device_get(tree) makes arrays of all.",
+                    backend=backend.name,
+                )
+            seen, device = backend, resolve_device(device, backend)
+        return verb(tensor, device, non_blocking=non_blocking)
 
-            raise BackendMismatchError(
-                two_backends("one container holds tensors", seen.name, backend.name),
-                backend=backend.name,
-            )
-        seen = backend
-        return transfer(tensor, device, backend, non_blocking)
-
-    found = replace_tensors(one, x, own_to="copied" if transfer is _copy else "moved")
+    found = replace_tensors(one, x, own_to="copied" if verb is copy_to else "moved")
     if seen is None:
         as_device(device)  # `x` holds no tensor, so the device has not been checked yet
     return found

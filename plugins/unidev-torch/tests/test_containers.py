@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -146,3 +147,18 @@ def test_a_size_is_numbers_and_stays_itself() -> None:
     assert unidev.copy_to([torch.ones(1), size], "cpu")[1] is size
     with pytest.raises(unidev.NotATensorError):
         unidev.copy_to(size, "cpu")
+
+
+def test_a_dict_keyed_by_tensors_is_refused_with_its_path_and_the_advice_works() -> None:
+    layer = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.Adam(layer.parameters())
+    layer(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    for tree in (optimizer.state, {(layer.bias, 1): layer.bias}, OrderedDict({layer.bias: 1})):
+        for verb in (unidev.copy_to, unidev.device_put):
+            with pytest.raises(unidev.UnsupportedContainerError, match=r"at \['s'\] has a .* key"):
+                verb({"s": tree}, "gpu:0")
+        assert unidev.device_of(unidev.copy_to(list(tree.items()), "gpu:0")) is unidev.gpu(0)
+    moved = unidev.copy_to(optimizer.state_dict(), "gpu:0")
+    assert moved["state"][0]["exp_avg"].device == unidev.gpu(0).native
+    assert unidev.copy_to({layer: torch.ones(1)}, "gpu:0")[layer].device == unidev.gpu(0).native
