@@ -1,10 +1,12 @@
-"""NumPy with four simulated GPUs, and threads that read ahead."""
+"""NumPy with four simulated GPUs; threads that read ahead, and processes, of which none is left."""
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
+from marked_processes import all_gone, marked
 from reading import reading_threads
 
 import unidev
@@ -26,3 +28,12 @@ def no_thread_is_left() -> Iterator[None]:
     """No thread reads ahead when the test has ended."""
     yield
     assert reading_threads() == []
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A variable that all processes of the test inherit; none with it is left afterwards."""
+    value = uuid.uuid4().hex
+    monkeypatch.setenv("RUN_MARK", value)
+    yield value
+    assert all_gone(value), marked(value)

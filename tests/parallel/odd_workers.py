@@ -10,7 +10,6 @@ import threading
 import time
 from typing import Any
 
-import numpy as np
 import run_samples
 
 import unidev
@@ -25,17 +24,6 @@ def printing(lines: int) -> None:
         print("out", line)
     print("err", file=sys.stderr)
     sys.stdout.write("no end")
-
-
-def many_sums(count: int) -> bytes:
-    """Sums whose bits depend on the order."""
-    group = unidev.group()
-    random = np.random.default_rng(group.rank)
-    total = b""
-    for _ in range(count):
-        x = unidev.array(random.standard_normal(1000).astype(np.float32) * 10.0**group.rank)
-        total += unidev.to_numpy(group.all_reduce(x)).tobytes()
-    return total
 
 
 def in_a_thread() -> str:
@@ -98,12 +86,6 @@ def of_a_fork(how: str) -> str:
     }
     ways[how]()
     return "x" * 100_000
-
-
-def with_child(seconds: float) -> None:
-    """A worker whose own child would outlive it."""
-    subprocess.Popen([sys.executable, "-c", f"import time; time.sleep({seconds})"])
-    run_samples.failing("killed", 0, 0)
 
 
 def with_a_child_that_prints_without_end() -> int:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import ast
-import os
-import signal
-import subprocess
 import sys
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +11,11 @@ import psutil
 import pytest
 import run_samples
 import subprocess_launcher
-from marked_processes import LIMIT_S, all_gone, marked
 
 import unidev
 from unidev.parallel.launchers import finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from core_fixtures import AddPlugin, RunPython
 
 PLUGIN = """
@@ -181,15 +174,6 @@ def _agent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finding, "launcher_specs", lambda: {spec.name: spec})
 
 
-@pytest.fixture
-def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A variable that all processes of the test inherit; none with it is left afterwards."""
-    value = uuid.uuid4().hex
-    monkeypatch.setenv("RUN_MARK", value)
-    yield value
-    assert all_gone(value), marked(value)
-
-
 def test_it_imports_the_contract_and_the_standard_library_alone() -> None:
     tree = ast.parse(Path(subprocess_launcher.__file__).read_text(encoding="utf-8"))
     modules = {
@@ -206,32 +190,6 @@ def test_it_imports_the_contract_and_the_standard_library_alone() -> None:
 
 
 @pytest.mark.usefixtures("_agent")
-def test_its_workers_exchange_as_those_of_this_machines_own_launcher(mark: str) -> None:
-    options: Any = {"backend": "numpy", "workers": 3}
-    found = unidev.run(run_samples.everything, launcher="agent", **options)
-    assert str(found) == str(unidev.run(run_samples.everything, **options))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("_agent")
-@pytest.mark.parametrize(
-    ("how", "words"),
-    [
-        ("raises", "worker 1 on 127.0.0.1 raised KeyError"),
-        ("killed", "worker 1 on 127.0.0.1 was killed by SIGKILL"),
-        ("stopped", "waits, within 3 s: it is stopped (SIGSTOP)"),
-        ("late", "waits, within 3 s"),
-        ("early", "worker 1 on 127.0.0.1 returned after 3 collectives"),
-    ],
-)
-def test_the_worker_that_failed_first_is_named(how: str, words: str, mark: str) -> None:
-    with pytest.raises(unidev.WorkerFailedError) as caught:
-        unidev.run(run_samples.failing, how, backend="numpy", launcher="agent", timeout=3)
-    assert words in str(caught.value)
-    assert ("_sleep_where_all_can_see" in caught.value.traceback) == (how == "late")
-
-
-@pytest.mark.usefixtures("_agent")
 def test_a_host_that_is_lost_ends_the_run_and_its_workers(
     mark: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,22 +203,3 @@ def test_a_host_that_is_lost_ends_the_run_and_its_workers(
     monkeypatch.setattr(subprocess_launcher.Agent, "start", start_and_kill)
     with pytest.raises(unidev.WorkerFailedError, match=r"(?s)was killed by SIGKILL.*its agent has"):
         unidev.run(run_samples.failing, "late", backend="numpy", launcher="agent")
-
-
-def test_the_end_of_the_parent_ends_all(mark: str) -> None:
-    program = (
-        "import run_samples, unidev; "
-        "unidev.run(run_samples.children_and_wait, backend='numpy', launcher='agent')"
-    )
-    environment = {
-        **os.environ, "UNIDEV_PLUGINS": "subprocess_launcher",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }  # fmt: skip
-    with subprocess.Popen(
-        [sys.executable, "-u", "-c", program], stdout=subprocess.PIPE, text=True, env=environment
-    ) as parent:
-        assert parent.stdout is not None
-        assert "all there" in parent.stdout.readline()
-        parent.send_signal(signal.SIGKILL)
-        parent.communicate(timeout=LIMIT_S)
-    assert all_gone(mark), marked(mark)

@@ -83,11 +83,3 @@ def test_all_reduce_refuses(
 ) -> None:
     with pytest.raises(error, match=message):
         unidev.all_reduce(trees, **options)
-
-
-def test_a_tree_on_two_devices_is_refused(gpus: list[unidev.Device]) -> None:
-    tree = {"a": unidev.ones(2, device=gpus[0]), "b": unidev.ones(2, device=gpus[1])}
-    with pytest.raises(
-        unidev.DeviceMismatchError, match=r"trees\[1\]\['a'\]: gpu:0.*\['b'\]: gpu:1"
-    ):
-        unidev.all_reduce([{"a": tree["a"], "b": tree["a"] + 0}, tree])

@@ -34,37 +34,12 @@ def rank():
 """
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_each_worker_has_a_rank_and_results_come_by_rank(workers: int) -> None:
-    expected = [(rank, workers, "cpu:0") for rank in range(workers)]
-    assert unidev.run(run_samples.ranks, workers=workers, backend="numpy") == expected
-
-
-def test_arguments_and_results_travel_whole() -> None:
-    given = ({"a": [1, 2]}, np.arange(5)[::2], "text", len)
-    for found in unidev.run(odd_workers.echo, *given, backend="numpy"):
-        assert found[0] == given[0]
-        assert (found[1] == given[1]).all()
-        assert found[2:] == given[2:]
-
-
 def test_a_partial_of_a_function_is_a_function() -> None:
     assert unidev.run(partial(odd_workers.echo, 1), 2, workers=1, backend="numpy") == [(1, 2)]
 
 
 def test_no_collection_in_a_worker_looks_through_its_framework() -> None:
     assert unidev.run(odd_workers.is_framework_left_out_of_collections, workers=1) == [True]
-
-
-def test_what_workers_print_is_shown_by_line_with_the_rank(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    unidev.run(odd_workers.printing, 3, backend="numpy")
-    printed = capsys.readouterr()
-    for rank in (0, 1):
-        own = [line for line in printed.out.splitlines() if line.startswith(f"[{rank}] ")]
-        assert own == [f"[{rank}] out 0", f"[{rank}] out 1", f"[{rank}] out 2", f"[{rank}] no end"]
-        assert f"[{rank}] err\n" in printed.err
 
 
 def test_what_belongs_on_a_closed_stderr_is_not_on_stdout(
@@ -86,17 +61,6 @@ def test_a_line_that_stdout_cannot_encode_does_not_end_a_run(tmp_path: Path, enc
     )  # fmt: skip
     shown = "[0] caf\u00e9 \u2713".encode(encoding, "backslashreplace")
     assert (done.returncode, done.stdout.splitlines()) == (0, [shown]), done.stderr
-
-
-def test_simulated_gpus_are_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
-    found = unidev.run(run_samples.seen_gpus, backend="numpy")
-    assert [own["devices"] for own in found] == [["gpu:0"]] * 2  # as each worker sees them
-    assert [own["variables"]["UNIDEV_SIMULATE_FIRST"] for own in found] == ["0", "1"]
-    assert found[1]["beyond"] == (
-        "gpu:1 is not available: the numpy backend has cpu:0, gpu:0. This is worker 1 of 2, and "
-        "has 1 GPU for itself, number 1 of this host's, from gpu:0 on: unidev.group().devices."
-    )
 
 
 def test_each_worker_sees_several_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,12 +88,6 @@ def test_too_few_gpus_for_all_means_the_cpu_and_is_reported(
     found = unidev.run(run_samples.ranks, workers=3, backend="numpy")
     assert {device for _, _, device in found} == {"cpu:0"}
     assert capsys.readouterr().err.count("2 GPUs for 3 workers") == 1
-
-
-def test_zero_gpus_are_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("UNIDEV_SIMULATE", "2")
-    found = unidev.run(run_samples.ranks, backend="numpy", gpus_per_worker=0)
-    assert {device for _, _, device in found} == {"cpu:0"}
 
 
 def test_more_gpus_than_there_are_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,41 +34,6 @@ def newest(folder: Path) -> tuple[int, float]:
     return step, float(model["w"][0])
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    runs = unidev.run(
-        training_samples.train, str(folder), checkpoints=folder / "points", backend="numpy"
-    )
-    assert len(set(runs)) == 1
-    assert names(folder / "points") == ["last", "step-6"]
-    return runs[0][1]
-
-
-@pytest.mark.parametrize(
-    ("failure", "begun"), [(("killed", 4), 2), (("killed", 2), 0), (("while writing", 4), 2)]
-)
-def test_a_run_whose_worker_was_killed_ends_with_the_bits_of_an_undisturbed_one(
-    tmp_path: Path,
-    undisturbed: bytes,
-    failure: tuple[str, int],
-    begun: int,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    how, step = failure
-    runs = unidev.run(
-        training_samples.train, str(tmp_path), step, how,
-        retries=1, checkpoints=tmp_path / "points", backend="numpy",
-    )  # fmt: skip
-    assert runs == [(begun, undisturbed)] * 2
-    assert names(tmp_path / "points") == ["last", "step-6"]
-    failed = 1 if how == "killed" else 0
-    assert (
-        f"worker {failed} on 127.0.0.1 was killed by SIGKILL. Trying again (1 of 1)."
-        in capsys.readouterr().err
-    )
-
-
 def test_retries_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(unidev.WorkerFailedError, match="ArithmeticError: as ever"):
         unidev.run(

@@ -6,32 +6,21 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import odd_workers
 import pytest
 import run_samples
-from marked_processes import LIMIT_S, all_gone, marked
+from marked_processes import LIMIT_S, marked
 
 import unidev
 from unidev.parallel.running import supervisor
 from unidev.system.child_processes import end_group
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc")
-
-
-@pytest.fixture(autouse=True)
-def mark(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A variable that all processes of the test inherit; none with it is left afterwards."""
-    value = uuid.uuid4().hex
-    monkeypatch.setenv("RUN_MARK", value)
-    yield value
-    assert all_gone(value), marked(value)
+pytestmark = [
+    pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc"),
+    pytest.mark.usefixtures("mark"),
+]
 
 
 def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:
@@ -115,23 +104,6 @@ def test_bytes_that_are_no_message_are_the_failure_of_their_worker() -> None:
     assert "wrote to the pipe of its messages what is not one" in str(caught.value)
 
 
-@pytest.mark.slow
-def test_one_that_does_not_come_is_named_with_its_stack() -> None:
-    error = failure("late", 2, timeout=2)
-    assert "did not come to all_reduce (its collective number 4)" in str(error)
-    assert "_sleep_where_all_can_see" in error.traceback
-
-
-@pytest.mark.slow
-def test_one_that_is_stopped_is_named() -> None:
-    assert "it is stopped (SIGSTOP)" in str(failure("stopped", 1, timeout=2))
-
-
-def test_children_of_a_worker_end_with_it() -> None:
-    with pytest.raises(unidev.WorkerFailedError):
-        unidev.run(odd_workers.with_child, 3600, backend="numpy")
-
-
 def test_a_child_that_prints_without_end_holds_up_nothing() -> None:
     program = (
         "import odd_workers, sys, unidev\n"
@@ -156,11 +128,6 @@ def test_one_that_returns_and_does_not_exit_is_reported(
     said = capsys.readouterr().err
     for rank in (0, 1):
         assert f"unidev: worker {rank} on 127.0.0.1 returned, but did not exit within 1 s" in said
-
-
-def test_a_child_in_a_session_of_its_own_ends_with_the_run() -> None:
-    run = run_samples.with_a_child_in_a_session_of_its_own
-    assert unidev.run(run, workers=2, backend="numpy") == [None, None]
 
 
 @pytest.mark.parametrize(

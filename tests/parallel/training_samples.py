@@ -2,58 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
-import signal
-from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 import unidev
-from unidev.parallel.exchange import checkpoints
-
-STEPS = 6
-
-
-def train(folder: str, fails_at: int = 0, how: str = "killed") -> tuple[int, bytes]:
-    """A model of NumPy's with momentum; worker 1 fails at a step, once. Returns what is left."""
-    group = unidev.group()
-    model = {"w": unidev.full(5, 1.0), "momentum": unidev.zeros(5)}
-    begun = group.restore(model)
-    for step in range(begun + 1, STEPS + 1):
-        if step == fails_at and is_first_time(folder, group.rank):
-            fail(how, group.rank)
-        rows = np.random.default_rng(step).standard_normal((4, 5)).astype(np.float32)
-        own = group.split_batch(unidev.array(rows))
-        gradient = group.all_reduce(model["w"] * own.mean(0), "mean")
-        model["momentum"] *= np.float32(0.9)
-        model["momentum"] += gradient
-        model["w"] -= np.float32(0.1) * model["momentum"]
-        if step % 2 == 0:
-            group.checkpoint(model, step)
-    return begun, model["w"].tobytes()
-
-
-def is_first_time(folder: str, rank: int) -> bool:
-    file = Path(folder) / f"failed-{rank}"
-    is_new = not file.exists()
-    file.touch()
-    return is_new
-
-
-def fail(how: str, rank: int) -> None:
-    if how == "killed" and rank == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    if how == "while writing" and rank == 0:
-        write = checkpoints.save_parameters
-
-        def half(model: Any, path: Path) -> None:
-            write(model, path)
-            path.write_bytes(path.read_bytes()[:100])
-            os.kill(os.getpid(), signal.SIGKILL)
-
-        checkpoints.save_parameters = half  # type: ignore[attr-defined]
 
 
 def always_failing() -> None:
