@@ -43,23 +43,23 @@ def test_a_trace_names_the_cell_and_the_line_in_it(tmp_path: Path) -> None:
     assert "ipykernel_" not in shown
 
 
-def test_a_cell_that_runs_again_has_its_new_number(tmp_path: Path) -> None:
+def test_a_cell_that_runs_again_has_its_new_number_and_an_earlier_trace_keeps_its_own(
+    tmp_path: Path,
+) -> None:
     cell = "with unidev.trace_transfers() as trace:\n    unidev.copy_to(x, 'cpu')\ntrace"
-    _, first, _, second = run(tmp_path, START, cell, "kept = trace", cell)
+    _, first, _, second, kept = run(tmp_path, START, cell, "kept = trace", cell, "print(kept)")
     assert "In [2], line 2\n" in first
     assert "In [4], line 2\n" in second
-
-
-def test_what_a_trace_has_recorded_keeps_its_number(tmp_path: Path) -> None:
-    cell = "with unidev.trace_transfers() as trace:\n    unidev.copy_to(x, 'cpu')"
-    *_, shown = run(tmp_path, START, cell, "kept = trace", cell, "print(kept)")
-    assert "In [2], line 2\n" in shown
+    assert "In [2], line 2\n" in kept
 
 
 def test_the_magic_traces_its_cell(tmp_path: Path) -> None:
     done = run_cells(
         tmp_path, START, "%%trace_transfers\n\ny = unidev.copy_to(x, 'cpu')\ny.sum()",
-        "print(y.sum(), 'trace' in dir())", backend="numpy", count=1,
+        "print(y.sum(), 'trace' in dir())",
+        "%%trace_transfers seen\nhere = !echo here\nfor _ in 'abc':\n    unidev.copy_to(x, 'cpu')",
+        "print(seen.count, [str(each.line) for each in seen.by_line()], here)",
+        backend="numpy", count=1,
     )  # fmt: skip
     trace, value = done[1].outputs
     assert trace["output_type"] == "display_data"
@@ -69,22 +69,8 @@ def test_the_magic_traces_its_cell(tmp_path: Path) -> None:
     assert value["output_type"] == "execute_result"
     assert "4.0" in value["data"]["text/plain"]
     assert done[2].shown("stdout") == "4.0 False\n"
-
-
-def test_the_magic_keeps_the_trace_under_a_name(tmp_path: Path) -> None:
-    *_, shown = run(
-        tmp_path, START, "%%trace_transfers seen\nfor _ in range(3):\n    unidev.copy_to(x, 'cpu')",
-        "print(seen.count, [str(each.line) for each in seen.by_line()])",
-    )  # fmt: skip
-    assert shown == "3 ['In [2], line 3']\n"
-
-
-def test_magics_and_commands_work_inside_the_magics_cell(tmp_path: Path) -> None:
-    *_, shown = run(
-        tmp_path, START, "%%trace_transfers\nwhere = !echo here\ny = unidev.copy_to(x, 'cpu')\n",
-        "print(where)",
-    )  # fmt: skip
-    assert shown == "['here']\n"
+    # Kept under a name; magics and commands work inside the cell.
+    assert done[4].shown("stdout") == "3 ['In [4], line 4'] ['here']\n"
 
 
 def test_a_cell_that_fails_shows_its_transfers_and_stops_the_notebook(tmp_path: Path) -> None:

@@ -83,11 +83,6 @@ def test_the_error_survives_pickling(two_gpus):
     assert again.transfer.source is unidev.gpu()
 
 
-def test_the_error_is_a_runtime_error_of_unidevs():
-    assert issubclass(unidev.TransferForbiddenError, unidev.UnidevError)
-    assert issubclass(unidev.TransferForbiddenError, RuntimeError)
-
-
 def test_log_warns_of_each_with_its_line_and_lets_it_pass(two_gpus, caplog):
     x = unidev.ones(3, device="gpu:0")
     with unidev.transfer_guard("log"):
@@ -226,13 +221,6 @@ def test_a_trace_inside_a_guard_sees_what_may_pass(two_gpus):
     assert [each.operation for each in trace.transfers] == ["copy_to"]
 
 
-@pytest.mark.parametrize("mode", ["sometimes", "", None, True])
-def test_another_mode_is_refused_before_anything_is_watched(mode):
-    with pytest.raises(unidev.InvalidDataError, match="allow, log, forbid"):
-        unidev.transfer_guard(mode)
-    assert thread.recorder is None
-
-
 # -- for pytest ----------------------------------------------------------------------------------
 
 TESTS = """
@@ -314,22 +302,10 @@ def test_the_mark_and_the_fixture_of_pytest(tmp_path, run_python):
     assert "transfer_guard's mode must be one of allow, log, forbid, not 'sometimes'" in said
 
 
-@pytest.mark.parametrize("mode", [np.ones(3), np.array("forbid"), ["forbid"], None, 1])
-def test_what_is_no_mode_is_refused(mode):
+@pytest.mark.parametrize(
+    "mode", [np.ones(3), np.array("forbid"), ["forbid"], None, 1, True, "sometimes", ""]
+)
+def test_what_is_no_mode_is_refused_before_anything_is_watched(mode):
     with pytest.raises(unidev.InvalidDataError, match="mode must be one of allow, log, forbid"):
         unidev.transfer_guard(mode)
-
-
-def test_pytest_knows_the_mark_and_loads_no_more_of_unidev_than_it_needs(tmp_path, run_python):
-    (tmp_path / "test_nothing.py").write_text("def test_nothing(): pass\n")
-    said = run_python(
-        """
-        import sys, pytest
-        pytest.main(["-q", "-p", "no:cacheprovider", "--markers", "test_nothing.py"])
-        pytest.main(["-q", "-p", "no:cacheprovider", "test_nothing.py"])
-        late = {"numpy", "unidev.tracing.recorder", "unidev.tracing.trace", "pluggy"}
-        print(sorted(late & set(sys.modules)))
-        """
-    )
-    assert "@pytest.mark.transfer_guard(mode=" in said
-    assert said.splitlines()[-1] == "['pluggy']"  # pytest's own
+    assert thread.recorder is None
