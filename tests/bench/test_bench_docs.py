@@ -6,29 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
+from bench_samples import trial
 from click.testing import CliRunner
 
 import unidev
-from unidev.bench.report import DeviceReport, Trial
-from unidev.bench.spread import Summary
+from unidev.bench.report import DeviceReport
 from unidev.cli.bench import command
 from unidev.tensors.peak_memory import PeakMemory
 
 DOCS = Path(__file__).parents[2] / "docs"
-
-
-def timed(median_s: float) -> Summary:
-    return Summary(median_s, median_s * 0.95, median_s * 1.05, 11)
-
-
-def trial(device: str, there: float, computing: float, back: float) -> Trial:
-    return Trial(
-        device=unidev.as_device(device),
-        there=timed(there),
-        computing=timed(computing),
-        back=timed(back),
-        total=timed(there + computing + back),
-    )
 
 
 def block(document: str, name: str) -> str:
@@ -39,9 +25,8 @@ def block(document: str, name: str) -> str:
 
 
 def test_the_report_in_the_documents_is_what_is_printed(two_gpus: None) -> None:
-    report = DeviceReport(
-        trials=(trial("cpu", 5e-6, 80e-6, 3e-6), trial("gpu:0", 70e-6, 20e-6, 35e-6)), left_out={}
-    )
+    slow, fast = trial("cpu", 5e-6, 80e-6, 3e-6, 0.05), trial("gpu:0", 70e-6, 20e-6, 35e-6, 0.05)
+    report = DeviceReport(trials=(slow, fast), left_out={})
     printed = str(report).replace(". gpu:0 computes", ".\ngpu:0 computes")
     assert block("bench.md", "report: made up") == printed.replace(": keep", ":\nkeep") + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from bench_samples import trial
 
 import unidev
 from unidev import nn
@@ -12,22 +13,6 @@ from unidev.bench import fastest
 from unidev.bench.report import DeviceReport, Trial
 from unidev.bench.spread import Summary
 from unidev.device import Device
-
-
-def timed(median_s: float) -> Summary:
-    """A tenth about the median."""
-    return Summary(median_s, median_s * 0.9, median_s * 1.1, 11)
-
-
-def trial(device: str, there: float, computing: float, back: float, **more: float) -> Trial:
-    return Trial(
-        device=unidev.as_device(device),
-        there=timed(there),
-        computing=timed(computing),
-        back=timed(back),
-        total=timed(there + computing + back),
-        **more,  # type: ignore[arg-type]
-    )
 
 
 def report(*trials: Trial) -> DeviceReport:

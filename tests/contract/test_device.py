@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import copy
 import gc
-import multiprocessing
 import pickle
 import threading
 import weakref
@@ -14,10 +12,6 @@ from unidev import Device
 from unidev.backends.loading import load_backend
 from unidev.backends.scopes import stack
 from unidev.contract.backend import Backend
-
-
-def name_and_identity(device: Device) -> tuple[str, bool]:
-    return repr(device), device is unidev.as_device(str(device))
 
 
 def test_one_device_is_one_object() -> None:
@@ -40,20 +34,6 @@ def test_many_threads_that_name_a_device_at_once_get_one_object() -> None:
     for thread in threads:
         thread.join()
     assert len({id(device) for device in made}) == 200
-
-
-@pytest.mark.parametrize(
-    "duplicate", [copy.copy, copy.deepcopy, lambda d: pickle.loads(pickle.dumps(d))]
-)
-def test_a_copy_of_a_device_is_the_device(duplicate) -> None:
-    device = unidev.cpu()
-    assert duplicate(device) is device
-    assert duplicate({"at": [device]})["at"][0] is device
-
-
-def test_a_device_goes_to_a_spawned_child_and_comes_back() -> None:
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        assert pool.apply(name_and_identity, (unidev.cpu(),)) == ("<Device cpu:0 of numpy>", True)
 
 
 def test_unpickling_does_not_ask_whether_the_device_is_there_and_use_does() -> None:
@@ -137,21 +117,6 @@ def test_a_device_can_be_referred_to_weakly() -> None:
     del device
     gc.collect()
     assert reference() is unidev.cpu()
-
-
-def test_new_tensors_land_on_the_device_of_the_innermost_with(two_gpus: None) -> None:
-    with unidev.gpu(0) as outer:
-        assert outer is unidev.gpu(0)
-        with unidev.gpu(1):
-            assert unidev.device_of(unidev.zeros(3)) is unidev.gpu(1)
-        assert unidev.device_of(unidev.array([1])) is unidev.gpu(0)
-    assert unidev.device_of(unidev.rand(3)) is unidev.cpu()
-
-
-def test_a_with_ends_on_an_exception(two_gpus: None) -> None:
-    with pytest.raises(ZeroDivisionError), unidev.gpu(1):
-        raise ZeroDivisionError
-    assert not stack.scopes
 
 
 def test_the_frameworks_own_scope_is_entered_and_left_with_ours(

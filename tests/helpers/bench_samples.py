@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from unidev import as_device
 from unidev.bench import tasks, textbook
+from unidev.bench.report import Trial
 from unidev.bench.results import (
     BANDWIDTH,
     FLOOR,
@@ -31,6 +33,15 @@ PRETENDED = DeviceRecord(device="gpu:1", name="simulated GPU 1", is_simulated=Tr
 def timed(median_s: float, spread: float = 0.1) -> Summary:
     """A tenth about the median."""
     return Summary(median_s, median_s * (1 - spread), median_s * (1 + spread), 9)
+
+
+def trial(
+    device: str, there: float, computing: float, back: float, spread: float = 0.1, **more: Any
+) -> Trial:
+    """One device's part of a report, of medians in seconds."""
+    total, *parts = (timed(x, spread) for x in (there + computing + back, there, computing, back))
+    steps = dict(zip(("there", "computing", "back"), parts, strict=True))
+    return Trial(device=as_device(device), total=total, **steps, **more)
 
 
 def bench(devices: tuple[DeviceRecord, ...], results: list[Result], **changed: Any) -> Bench:

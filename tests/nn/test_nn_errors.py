@@ -112,18 +112,6 @@ def test_a_backend_without_layers_says_so(monkeypatch: pytest.MonkeyPatch) -> No
             make()
 
 
-def test_numpy_has_no_gradients_and_says_so() -> None:
-    layer = nn.dense(2, 2)
-    for ask in (
-        lambda: unidev.value_and_grad(lambda layer, x: layer(x).sum())(layer, unidev.ones((1, 2))),
-        lambda: unidev.value_and_grad(lambda x: x.sum())(unidev.ones((1, 2))),
-        lambda: unidev.sgd(layer, {"bias": unidev.zeros(2)}, lr=0.1),
-        unidev.no_grad,
-    ):
-        with pytest.raises(unidev.UnsupportedOperation, match="NumPy has no autograd"):
-            ask()
-
-
 @pytest.mark.parametrize("bias", [None, 1, np.ones(2), "yes"])
 def test_a_bias_is_there_or_it_is_not(bias) -> None:
     for layer in (lambda: nn.dense(2, 3, bias=bias), lambda: nn.conv2d(1, 2, 3, bias=bias)):
