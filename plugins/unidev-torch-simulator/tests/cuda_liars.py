@@ -86,6 +86,12 @@ def numbers_pull_results_to_the_cpu() -> None:
     set_in(Tensor, "__mul__", lambda a, b: multiply(a.cpu(), b.cpu()))
 
 
+@caught_by("an_operator_with_a_device_check_takes_no_number")
+def indices_are_moved() -> None:
+    gather = Tensor.gather
+    set_in(Tensor, "gather", lambda self, dim, index: gather(self, dim, index.to(self.device)))
+
+
 @caught_by("sparse_tensors_are_refused_in_words")
 def sparse_is_dense() -> None:
     set_in(Tensor, "to_sparse", lambda self: self.clone())
@@ -94,6 +100,11 @@ def sparse_is_dense() -> None:
 @caught_by("there_are_as_many_as_were_asked_for", "visible_devices_are_cudas_choice")
 def there_is_one_device() -> None:
     set_in(Cuda, "device_count", always(1))
+
+
+@caught_by("visible_devices_are_read_at_the_first_use")
+def visible_devices_are_always_read() -> None:
+    set_in(Cuda, "device_count", lambda: min(4, len(Cuda._parse_visible_devices())))
 
 
 @caught_by("names_say_that_they_are_simulated")

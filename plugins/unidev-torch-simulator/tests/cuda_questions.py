@@ -119,6 +119,28 @@ def a_number_of_the_cpu_is_taken() -> None:
 
 
 @question
+def an_operator_with_a_device_check_takes_no_number() -> None:
+    x, one, index = ones(), torch.tensor(1.0), torch.tensor(1)
+    for call, argument, wrapper in (
+        (lambda: x.gather(0, index), "index", "gather"),
+        (lambda: x.take(index), "index", "_take"),
+        (lambda: torch.take(x, index, out=ones(1)), "index", "out_take_out"),
+        (lambda: x.index_select(0, index), "index", "_index_select"),
+        (lambda: x.scatter(0, index, 2.0), "index", "scatter_value"),
+        (lambda: nn.functional.cross_entropy(x, index), "target", "nll_loss_forward"),
+        (lambda: torch.addmm(ones(1, 1), ones(1, 1), one), "mat2", "addmm"),
+        (lambda: torch.normal(x, one), "std", "Tensor_Tensor_normal"),
+    ):
+        said = error_of(RuntimeError, call)
+        assert "Expected all tensors to be on the same device, but" in said
+        assert f"argument {argument} " in said or f"got {argument} is on cpu" in said
+        assert f"in method wrapper_CUDA_{wrapper})" in said
+    for other in (lambda: x.addcdiv(one, x), lambda: torch.lerp(x, one, 0.5)):  # by the kernel
+        error_of(RuntimeError, other)
+    assert torch.where(x > 0, one, x).lerp(x, one).device == x.device
+
+
+@question
 def sparse_tensors_are_refused_in_words() -> None:
     said = error_of(NotImplementedError, lambda: ones(2, 2).to_sparse())
     assert "dense (strided) tensors only" in said
@@ -191,6 +213,17 @@ def visible_devices_are_cudas_choice() -> None:
     assert torch.cuda.get_device_properties(0).pci_bus_id == 2
     ones(device="cuda:1")
     assert "invalid device ordinal" in error_of(RuntimeError, lambda: ones(device="cuda:2"))
+
+
+@question
+def visible_devices_are_read_at_the_first_use() -> None:
+    assert torch.cuda.device_count() == 4
+    os.environ["CUDA_VISIBLE_DEVICES"] = "1,3"
+    assert torch.cuda.device_count() == 2  # by NVML, which is no use of CUDA
+    assert torch.cuda.is_available()  # one
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1,2"
+    assert torch.cuda.get_device_properties(1).pci_bus_id == 3
+    assert torch.cuda.device_count() == 2
 
 
 @question

@@ -7,15 +7,16 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 import run_operators
 from run_operators import Job, Progress, Run, faults
 
+from unidev.errors import SimulationError
 from unidev_torch_simulator import building
+from unidev_torch_simulator.device_checks import checked_operators
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 PROGRAM = run_operators.__file__
 AS_NAMES = ("sim",) if building.installed_torch().accelerator else ("cuda", "sim")
@@ -71,3 +72,27 @@ def test_a_crash_and_a_hang_are_found_and_the_others_go_on(
     assert [line.partition(" ")[0] for line in faults(run.outcomes, listed)] == [
         "crash", "hang", "right",
     ]  # fmt: skip
+
+
+def test_the_operators_that_cuda_checks_are_those_that_torchs_generator_reads(
+    tmp_path: Path,
+) -> None:
+    from torchgen.gen import parse_native_yaml
+    from torchgen.model import DeviceCheckType, DispatchKey
+
+    packages = building.installed_torch().folder.parent
+    folder = packages / "torchgen" / "packaged" / "ATen" / "native"
+    parsed = parse_native_yaml(
+        *(str(folder / f"{name}.yaml") for name in ("native_functions", "tags"))
+    )
+    kernels = [parsed.backend_indices[key] for key in (DispatchKey.CPU, DispatchKey.CUDA)]
+    functions = {str(f.func.name): f for f in parsed.native_functions if "autogen" not in f.tags}
+    expected = []
+    for name, function in functions.items():
+        primary = functions[str(function.structured_delegate or name)]
+        is_checked = function.device_check != DeviceCheckType.NoCheck
+        if is_checked and any(each.has_kernel(primary) for each in kernels):
+            expected.append(f'{{"{name}", true, {str(primary.structured).lower()}}},')
+    assert checked_operators(packages).splitlines() == expected
+    with pytest.raises(SimulationError, match=r"--force-reinstall torch\."):
+        checked_operators(tmp_path)

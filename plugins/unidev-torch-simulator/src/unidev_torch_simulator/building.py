@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from unidev.contract import build_once
 from unidev.errors import SimulationError
+from unidev_torch_simulator.device_checks import checked_operators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +39,7 @@ def built_library(*, as_cuda: bool) -> Path:
     flags = _flags(torch, as_cuda=as_cuda)
     return build_once(
         "torch", _key(torch, compiler, flags), LIBRARY,
-        lambda path: _build(compiler, flags, path), about="20 to 40 s",
+        lambda path: _build(torch, compiler, flags, path), about="20 to 40 s",
     )  # fmt: skip
 
 
@@ -127,11 +128,12 @@ def _flags(torch: InstalledTorch, *, as_cuda: bool) -> list[str]:
 
 
 def _sources() -> Mapping[str, str]:
-    folder = files(__package__) / "cpp"
+    package = files(__package__)
+    paths = [*(package / "cpp").iterdir(), package / "device_checks.py"]  # which makes a source
     return {
         item.name: item.read_text()
-        for item in sorted(folder.iterdir(), key=lambda item: item.name)
-        if item.name.endswith((".cpp", ".h"))
+        for item in sorted(paths, key=lambda item: item.name)
+        if item.name.endswith((".cpp", ".h", ".py"))
     }
 
 
@@ -144,12 +146,13 @@ def _key(torch: InstalledTorch, compiler: list[str], flags: list[str]) -> str:
     return "\n".join((*build, sources, *compiler, *options))
 
 
-def _build(compiler: list[str], flags: list[str], path: Path) -> None:
+def _build(torch: InstalledTorch, compiler: list[str], flags: list[str], path: Path) -> None:
     work = path.parent / "source"
     work.mkdir()
     try:
         for name, text in _sources().items():
             (work / name).write_text(text)
+        (work / "checked_operators.inc").write_text(checked_operators(torch.folder.parent))
         command = [*compiler, *flags, "simulator.cpp", "-o", str(path), "-lc10", "-ltorch_cpu"]
         done = subprocess.run(  # noqa: S603  the user's own compiler, our own arguments
             command, cwd=work, capture_output=True, text=True, check=False

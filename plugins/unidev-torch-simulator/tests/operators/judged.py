@@ -40,6 +40,28 @@ _MIX_DEVICES = frozenset(
 )
 """Operators that take tensors of two devices, on CUDA too."""
 
+_TAKE_NUMBERS = frozenset(
+    """
+    __getitem__ _unsafe_masked_index add addcmul allclose as_strided_scatter atan2 atleast_1d
+    atleast_2d atleast_3d copysign dist div eq float_power floor_divide fmax fmin fmod ge gt
+    heaviside histogram hypot index_fill index_put isclose ldexp le lerp linalg.pinv
+    linalg.vecdot linspace logical_and logical_or logical_xor logspace lt masked_fill max
+    maximum min minimum mul narrow ne pow remainder rsub select_scatter sub true_divide where
+    xlogy
+    nn.functional.batch_norm nn.functional.binary_cross_entropy_with_logits
+    nn.functional.cosine_embedding_loss nn.functional.gaussian_nll_loss
+    nn.functional.hinge_embedding_loss nn.functional.kl_div nn.functional.l1_loss
+    nn.functional.linear nn.functional.margin_ranking_loss
+    nn.functional.multilabel_soft_margin_loss nn.functional.pairwise_distance
+    nn.functional.poisson_nll_loss nn.functional.scaled_dot_product_attention
+    nn.functional.soft_margin_loss
+    """.split()  # noqa: SIM905  70 names
+)
+"""Operators that take some CPU tensor without dimensions for a number, on CUDA too.
+
+Also all of ``masked.``, ``special.`` and the reflected ones.
+"""
+
 _ANOTHER_FORMULA = frozenset(
     {"nn.functional.scaled_dot_product_attention", "nn.functional.linear_cross_entropy"}
 )
@@ -63,6 +85,8 @@ def judge(name: str, dtype_name: str, device: torch.device) -> str:
     has_gradient = op.supports_autograd and dtype in op.supported_backward_dtypes("cpu")
     torch.manual_seed(0)
     is_mixed = op.name in _MIX_DEVICES
+    takes_numbers = op.name in _TAKE_NUMBERS | _MIX_DEVICES | _STAY_ON_THE_CPU
+    takes_numbers = takes_numbers or op.name.startswith(("masked.", "special.", "__r"))
     count = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -73,6 +97,8 @@ def judge(name: str, dtype_name: str, device: torch.device) -> str:
                     comparison.of_all_forms()
                     count += 1
                     is_mixed = is_mixed or _refuses_a_mixture(op, sample, device)
+                    if not takes_numbers:
+                        _takes_no_number(op, sample, device)
             except NotImplementedError as error:
                 return f"refused: {_line(error)} for {_line(sample.summary())}"
             except Exception as error:  # noqa: BLE001  this is what is looked for
@@ -260,7 +286,7 @@ def _refuses_a_mixture(op: Any, sample: Any, device: torch.device) -> bool:
     Raises:
         Difference: one of them on the CPU was taken.
     """
-    tensors = list({id(each): each for each in _tensors(_parts(sample))}.values())
+    tensors = _different_tensors(sample)
     if len(tensors) < 2 or not all(x.dim() and x.is_floating_point() for x in tensors):
         return False
     for chosen in range(len(tensors)):
@@ -270,8 +296,35 @@ def _refuses_a_mixture(op: Any, sample: Any, device: torch.device) -> bool:
         try:
             op(mixed[0], *mixed[1], **mixed[2])
         except RuntimeError as error:
-            if "device" in str(error).lower():
+            # The second one of convolutions.
+            if "device" in str(error).lower() or "Input type (" in str(error):
                 continue
             raise
         raise Difference(f"argument {chosen} on the CPU, among others on {device}, is taken")
     return True
+
+
+def _takes_no_number(op: Any, sample: Any, device: torch.device) -> None:
+    """Each tensor in turn is one without dimensions, of the CPU: all are refused, by any error.
+
+    Raises:
+        Difference: one was taken.
+    """
+    tensors = _different_tensors(sample)
+    for chosen in range(len(tensors)) if len(tensors) > 1 else ():
+        mixed = _moved(_parts(sample), lambda *_: device, device)
+        one = _different_tensors(mixed)[chosen]
+        number = (one.reshape(-1)[0] if one.numel() else one.new_zeros(())).detach().cpu()
+        given = tree_map(
+            lambda each, one=one, number=number: number if each is one else each, mixed
+        )
+        try:
+            op(given[0], *given[1], **given[2])
+        except Exception:  # noqa: BLE001  its shape may be wrong, too
+            continue
+        raise Difference(f"argument {chosen} as a number of the CPU is taken")
+
+
+def _different_tensors(tree: Any) -> list[torch.Tensor]:
+    parts = tree if isinstance(tree, tuple) else _parts(tree)
+    return list({id(each): each for each in _tensors(parts)}.values())

@@ -1,9 +1,9 @@
 // All other operations: check the devices, and run torch's CPU kernel on the devices' own memory.
 #pragma once
 
+#include "device_check.h"
 #include "tensors.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
 
 #include <cstring>
@@ -11,79 +11,12 @@
 
 namespace unidev_sim {
 
-// The rules of CUDA: one device for all; a CPU tensor without dimensions may be read as a number,
-// and indices (a list of optional tensors) may stay on the CPU.
-class DeviceCheck {
- public:
-  explicit DeviceCheck(const c10::OperatorHandle& op) : op_(op) {}
-
-  void see(const at::Tensor& tensor, bool is_written, bool is_index = false) {
-    if (!tensor.defined()) {
-      return;
-    }
-    if (tensor.device().type() == kSim) {
-      if (!sim_) {
-        sim_ = tensor.device();
-      }
-      require_same(*sim_, tensor.device());
-    } else if (!other_ && !is_index && (tensor.dim() > 0 || is_written)) {
-      other_ = tensor.device();
-    }
-    if (sim_ && other_) {
-      require_same(*sim_, *other_);
-    }
-  }
-
-  const std::optional<c10::Device>& device() const {
-    return sim_;
-  }
-
- private:
-  void require_same(c10::Device first, c10::Device second) const {
-    TORCH_CHECK(
-        first == second,
-        "Expected all tensors to be on the same device, but found at least two devices, ", first,
-        " and ", second, "! (when checking the arguments of ", op_.schema().operator_name(), ")");
-  }
-
-  const c10::OperatorHandle& op_;
-  std::optional<c10::Device> sim_, other_;
-};
-
 inline bool is_generator(const c10::Argument& argument) {
   auto type = argument.type();
   if (auto optional = type->cast<c10::OptionalType>()) {
     type = optional->getElementType();
   }
   return type->kind() == c10::TypeKind::GeneratorType;
-}
-
-// The one device of all simulated tensors among the arguments, or of the argument `device`.
-inline std::optional<c10::Device> device_of_call(
-    const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
-  const auto& arguments = op.schema().arguments();
-  const size_t begin = stack.size() - arguments.size();
-  DeviceCheck check(op);
-  std::optional<c10::Device> asked;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& value = stack[begin + i];
-    const bool is_written =
-        arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
-    if (value.isTensor()) {
-      check.see(value.toTensor(), is_written);
-    } else if (value.isTensorList()) {
-      for (const at::Tensor& tensor : value.toTensorVector()) {
-        check.see(tensor, is_written);
-      }
-    } else if (value.isOptionalTensorList()) {
-      for (const auto& tensor : value.toOptionalTensorVector()) {
-        check.see(tensor.value_or(at::Tensor()), is_written, /*is_index=*/true);
-      }
-    } else if (value.isDevice()) {
-      asked = value.toDevice();
-    }
-  }
-  return asked ? asked : check.device();
 }
 
 inline void use_cpu_generator(
@@ -345,6 +278,24 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 
 inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   run_on_host<&torchs_own>(op, stack);
+}
+
+// A model or its input was left on the CPU: what cuDNN and oneDNN say, before they compare devices.
+inline void convolution(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const at::Tensor input = (stack->end() - 9)->toTensor(), weight = (stack->end() - 8)->toTensor();
+  TORCH_CHECK(
+      !kAsCuda || input.options().type_equal(weight.options()), "Input type (", input.toString(),
+      ") and weight type (", weight.toString(), ") should be the same",
+      input.is_cpu() ? " or input should be a MKLDNN tensor and weight is a dense tensor" : "");
+  fallback(op, stack);
+}
+
+inline void masked_fill(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const at::Tensor self = (stack->end() - 3)->toTensor(), mask = (stack->end() - 2)->toTensor();
+  TORCH_CHECK(
+      self.device() == mask.device(), "expected self and mask to be on the same device, but got mask on ",
+      mask.device(), " and self on ", self.device());
+  fallback(op, stack);
 }
 
 } // namespace unidev_sim

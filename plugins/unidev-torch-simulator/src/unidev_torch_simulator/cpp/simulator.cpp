@@ -171,8 +171,12 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
 
   // Else torch would decompose a convolution as for backends with their own kernels, and call
   // convolution_overrideable.
-  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::convolution>());
   m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+
+  for (const char* name : {"masked_fill_.Scalar", "masked_fill_.Tensor"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&unidev_sim::masked_fill>());
+  }
 
   // torch asks them of tensors on CUDA without asking whether it was compiled with these libraries.
   for (const char* question :

@@ -21,8 +21,6 @@ CUDA = 1
 
 _gpus: SimulatedGpus
 _library: ctypes.CDLL
-_visible: tuple[int, ...] | None = None
-"""The GPUs that ``CUDA_VISIBLE_DEVICES`` leaves, in its order; fixed by the first use of CUDA."""
 
 
 def add_to(bindings: Any, gpus: SimulatedGpus, library: ctypes.CDLL) -> None:
@@ -52,11 +50,12 @@ def ops() -> Any:
 # -- which there are ------------------------------------------------------------------------------
 
 
+@cache
 def visible() -> tuple[int, ...]:
-    """The simulated GPUs that the process sees, by their numbers without the variable."""
-    global _visible  # noqa: PLW0603  as CUDA's own
-    if _visible is not None:
-        return _visible
+    """The simulated GPUs that the process sees, by their numbers without the variable.
+
+    ``CUDA_VISIBLE_DEVICES`` is read at the first call, as by CUDA's driver when it is first asked.
+    """
     import torch
 
     found: list[int] = []
@@ -66,14 +65,17 @@ def visible() -> tuple[int, ...]:
             break  # CUDA takes none from the first wrong one on
         found.append(number)
     _library.unidev_set_device_count(len(found))
-    if torch.cuda._initialized:
-        _visible = tuple(found)
     return tuple(found)
+
+
+def uuids() -> list[str]:
+    """Those of all GPUs, whatever the variable leaves, as NVML has them."""
+    return [f"GPU-{uuid_of(number)}" for number in range(_gpus.count)]
 
 
 def _number_of_uuid(text: str) -> int:
     """The GPU whose UUID begins with ``text``, such as ``GPU-5f2a``; -1 if it is not one."""
-    numbers = [n for n in range(_gpus.count) if f"GPU-{uuid_of(n)}".startswith(text)]
+    numbers = [number for number, own in enumerate(uuids()) if own.startswith(text)]
     return numbers[0] if len(numbers) == 1 else -1
 
 

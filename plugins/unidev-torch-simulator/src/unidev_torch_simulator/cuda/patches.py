@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from unidev_torch_simulator.cuda.devices import ops
+from unidev_torch_simulator.cuda.devices import ops, uuids
 from unidev_torch_simulator.cuda.refused import refusing
 from unidev_torch_simulator.importing import settle_at_exit
 
@@ -20,9 +20,10 @@ def apply(torch: Any) -> None:
     _patch_storages(torch)
     _patch_interchange(torch)
     _patch_plans(torch.backends.cuda)
-    # Of NVML, which would tell of real cards: their number, load and temperature.
-    torch.cuda._raw_device_count_nvml = lambda: -1
-    torch.cuda._raw_device_uuid_nvml = lambda: None
+    # NVML would report real cards: their number, load and temperature. Until CUDA is used, torch
+    # counts by it, and reads CUDA_VISIBLE_DEVICES each time.
+    torch.cuda._raw_device_count_nvml = lambda: len(uuids())
+    torch.cuda._raw_device_uuid_nvml = uuids
     torch.cuda._get_pynvml_handler = refusing("NVML", _DRIVER)
     torch.cuda.list_gpu_processes = torch.cuda.memory.list_gpu_processes = refusing("NVML", _DRIVER)
     # Layers ask it, and it would warn that PyTorch is to be rebuilt with cuDNN.

@@ -1,0 +1,210 @@
+// Which devices the arguments of an operator may be on, by the rules of CUDA.
+#pragma once
+
+#include "names.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/op_registration/adaption.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace unidev_sim {
+
+// What CUDA asks of the devices of an operator's arguments, beside what TensorIterator does.
+struct Rule {
+  const char* name;
+  // Compared before the kernel is called, as torch's list of operators has it (device_checks.py).
+  bool is_checked;
+  bool is_structured;
+  // Else: the arguments that may be a CPU tensor without dimensions.
+  std::vector<std::string> numbers = {};
+};
+
+// Those of kernels that no list has, seen in 2.14.1 without a GPU: TensorIterator is not told to
+// take numbers (addcdiv, losses), or the kernel checks by itself.
+inline const std::vector<Rule> kRules = {
+#include "checked_operators.inc"
+    {"addcdiv", false, true},
+    {"addcdiv_", false, true},
+    {"addcdiv.out", false, true},
+    {"addcmul", false, true, {"tensor2"}},
+    {"addcmul_", false, true, {"tensor2"}},
+    {"addcmul.out", false, true, {"tensor2"}},
+    {"binary_cross_entropy", false, false},
+    {"binary_cross_entropy.out", false, false},
+    {"index_fill_.int_Scalar", false, false},
+    {"index_fill_.int_Tensor", false, false, {"value"}},
+    {"lerp.Scalar", false, true},
+    {"lerp_.Scalar", false, true},
+    {"lerp.Scalar_out", false, true},
+    {"lerp.Tensor", false, true, {"weight"}},
+    {"lerp_.Tensor", false, true, {"weight"}},
+    {"lerp.Tensor_out", false, true, {"weight"}},
+    {"mse_loss", false, true},
+    {"mse_loss.out", false, true},
+    {"smooth_l1_loss", false, true},
+    {"smooth_l1_loss.out", false, true},
+};
+
+inline const Rule* rule_of(const c10::OperatorHandle& op) {
+  static const auto rules = [] {
+    std::unordered_map<c10::OperatorHandle, const Rule*> found;
+    for (const Rule& rule : kRules) {
+      const std::string name = std::string("aten::") + rule.name;
+      const size_t dot = name.find('.');
+      const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
+      if (const auto op = c10::Dispatcher::singleton().findOp({name.substr(0, dot), overload})) {
+        found.emplace(*op, &rule);
+      }
+    }
+    return found;
+  }();
+  const auto found = rules.find(op);
+  return found == rules.end() ? nullptr : found->second;
+}
+
+// The name of the function that torchgen wraps around a kernel.
+inline std::string wrapper_of(const c10::OperatorHandle& op, bool is_structured) {
+  const auto& arguments = op.schema().arguments();
+  const std::string out =
+      std::any_of(arguments.begin(), arguments.end(), [](const auto& each) { return each.is_out(); })
+      ? "_out"
+      : "";
+  const std::string name = op.schema().name().substr(sizeof("aten::") - 1) + out;
+  const std::string& overload = op.schema().overload_name();
+  const std::string prefix = kAsCuda ? "wrapper_CUDA_" : "wrapper_PrivateUse1_";
+  if (!is_structured) {
+    return prefix + overload + "_" + name;
+  }
+  return prefix + name + (overload.empty() ? "" : "_" + overload);
+}
+
+// `see` gets each tensor of an argument; `is_index` is true of a list of optional ones.
+template <typename See>
+void see_tensors(const c10::IValue& value, const See& see) {
+  if (value.isTensor()) {
+    see(value.toTensor(), false);
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      see(tensor, false);
+    }
+  } else if (value.isOptionalTensorList()) {
+    for (const auto& tensor : value.toOptionalTensorVector()) {
+      see(tensor.value_or(at::Tensor()), true);
+    }
+  }
+}
+
+inline bool is_compared(const c10::Argument& argument) {
+  return argument.is_out() || !argument.kwarg_only();
+}
+
+// The words of torch's wrappers, which look first at what is written to as out=.
+inline void fail_as_torchs_wrapper(
+    const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool is_structured) {
+  const auto& arguments = op.schema().arguments();
+  const size_t begin = stack.size() - arguments.size();
+  std::optional<c10::Device> common;
+  for (const bool are_out : {true, false}) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (!is_compared(arguments[i]) || arguments[i].is_out() != are_out) {
+        continue;
+      }
+      see_tensors(stack[begin + i], [&](const at::Tensor& tensor, bool) {
+        if (tensor.defined() && tensor.device() != common.value_or(tensor.device())) {
+          c10::impl::common_device_check_failure(
+              *common, tensor, wrapper_of(op, is_structured).c_str(), arguments[i].name().c_str());
+        }
+        if (tensor.defined()) {
+          common = tensor.device();
+        }
+      });
+    }
+  }
+}
+
+// The rule of TensorIterator, which the kernels of the other operators follow: one device for all;
+// a CPU tensor without dimensions may be read as a number, and indices may stay on the CPU.
+class DeviceCheck {
+ public:
+  void see(const at::Tensor& tensor, bool is_written, bool is_index, bool may_be_number) {
+    if (!tensor.defined()) {
+      return;
+    }
+    if (tensor.device().type() == kSim) {
+      if (!sim_) {
+        sim_ = tensor.device();
+      }
+      require_same(*sim_, tensor.device());
+    } else if (!other_ && !is_index && (tensor.dim() > 0 || is_written || !may_be_number)) {
+      other_ = tensor.device();
+    }
+    if (sim_ && other_) {
+      require_same(*sim_, *other_);
+    }
+  }
+
+  // Of an operator that CUDA checks.
+  void compare(const at::Tensor& tensor) {
+    if (!tensor.defined()) {
+      return;
+    }
+    differs = differs || (first_ && *first_ != tensor.device());
+    first_ = tensor.device();
+    (first_->type() == kSim ? sim_ : other_) = first_;
+  }
+
+  const std::optional<c10::Device>& device() const {
+    return sim_;
+  }
+
+  bool differs = false;
+
+ private:
+  void require_same(c10::Device first, c10::Device second) const {
+    TORCH_CHECK(
+        first == second,
+        "Expected all tensors to be on the same device, but found at least two devices, ", first,
+        " and ", second, "!");
+  }
+
+  std::optional<c10::Device> sim_, other_, first_;
+};
+
+// The one device of all simulated tensors among the arguments, or of the argument `device`.
+inline std::optional<c10::Device> device_of_call(
+    const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const Rule* rule = rule_of(op);
+  const auto& arguments = op.schema().arguments();
+  const size_t begin = stack.size() - arguments.size();
+  DeviceCheck check;
+  std::optional<c10::Device> asked;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = stack[begin + i];
+    if (value.isDevice()) {
+      asked = value.toDevice();
+    }
+    if (rule != nullptr && rule->is_checked && is_compared(arguments[i])) {
+      see_tensors(value, [&](const at::Tensor& tensor, bool) { check.compare(tensor); });
+      continue;
+    }
+    const bool is_written =
+        arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
+    const bool may_be_number = rule == nullptr || rule->is_checked ||
+        std::count(rule->numbers.begin(), rule->numbers.end(), arguments[i].name()) > 0;
+    see_tensors(value, [&](const at::Tensor& tensor, bool is_index) {
+      check.see(tensor, is_written, is_index, may_be_number);
+    });
+  }
+  if (check.differs) {
+    fail_as_torchs_wrapper(op, stack, rule->is_structured);
+  }
+  return asked ? asked : check.device();
+}
+
+} // namespace unidev_sim
