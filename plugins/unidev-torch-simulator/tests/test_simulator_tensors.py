@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fresh_programs import Python
 
 SIM = torch.device("sim:1")
-SAME = "Expected all tensors to be on the same device"
+SAME = "(?i)expected (all tensors|self and mask) to be on the same device"
 
 BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "add": lambda p, q: p + q,

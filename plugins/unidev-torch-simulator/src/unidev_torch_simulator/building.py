@@ -39,7 +39,7 @@ def built_library(*, as_cuda: bool) -> Path:
     flags = _flags(torch, as_cuda=as_cuda)
     return build_once(
         "torch", _key(torch, compiler, flags), LIBRARY,
-        lambda path: _build(torch, compiler, flags, path), about="20 to 40 s",
+        lambda path: _build(compiler, flags, path), about="20 to 40 s",
     )  # fmt: skip
 
 
@@ -146,13 +146,15 @@ def _key(torch: InstalledTorch, compiler: list[str], flags: list[str]) -> str:
     return "\n".join((*build, sources, *compiler, *options))
 
 
-def _build(torch: InstalledTorch, compiler: list[str], flags: list[str], path: Path) -> None:
+def _build(compiler: list[str], flags: list[str], path: Path) -> None:
     work = path.parent / "source"
     work.mkdir()
     try:
         for name, text in _sources().items():
             (work / name).write_text(text)
-        (work / "checked_operators.inc").write_text(checked_operators(torch.folder.parent))
+        (work / "checked_operators.inc").write_text(
+            checked_operators(installed_torch().folder.parent)
+        )
         command = [*compiler, *flags, "simulator.cpp", "-o", str(path), "-lc10", "-ltorch_cpu"]
         done = subprocess.run(  # noqa: S603  the user's own compiler, our own arguments
             command, cwd=work, capture_output=True, text=True, check=False
