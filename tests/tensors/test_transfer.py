@@ -75,7 +75,7 @@ def test_a_batch_of_two_backends_is_refused(add_plugin, run_python) -> None:
             try:
                 verb([numpy.zeros(2), wrapped.Tensor()], "cpu")
             except unidev.BackendMismatchError as error:
-                print(str(error).partition(". ")[0])
+                print(str(error).partition(": unidev")[0])
         """,
         UNIDEV_PLUGINS="wrapped",
         UNIDEV_BACKEND="numpy",

@@ -247,7 +247,7 @@ def _computed(
 
 def _zeros_like(backend: Backend, x: Any) -> Any:
     doing = "making a gradient of zeros"
-    if backend.traced(x):
+    if not backend.has_whole_shape(x):
         return call(backend, backend.full_like, x, 0, doing=doing)
     return call(backend, backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x), doing=doing)
 

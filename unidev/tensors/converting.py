@@ -250,11 +250,12 @@ class _Conversion:
         if self.device is not self.near:
             return self._elsewhere()
         if not self._is_carried():
+            names = f"{self.source.name} and {self.target.name}"
             is_swapped = not getattr(self.x.dtype, "isnative", True)  # as only NumPy's may be
             return (
                 "its byte order is not the machine's: pass x.astype(x.dtype.newbyteorder('='))"
                 if is_swapped
-                else f"{self.source.name} and {self.target.name} do not exchange this dtype by DLPack"
+                else f"{names} do not exchange this dtype by DLPack"
             )
         if self.source.interop.is_immutable(self.x) and not self.target.interop.keeps_read_only:
             return (

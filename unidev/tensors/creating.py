@@ -28,6 +28,7 @@ from unidev.tensors.python_data import (
     checked_number,
     default_dtype,
 )
+from unidev.tensors.transfer import as_in_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -298,12 +299,13 @@ def _new(
 
 
 def _new_like(
-    maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None, traced_value: int
+    maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None, value: int
 ) -> Any:
     backend = backend_of_tensor(x)
-    if device is None and backend.traced(x):
-        doing = "making a tensor like a traced one"
-        return call(backend, backend.full_like, x, traced_value, doing=doing)
+    if not backend.has_whole_shape(x) and (device is None or not backend.traced(x)):
+        doing = "making a tensor like one without a shape of whole numbers"
+        made = call(backend, backend.full_like, x, value, doing=doing)
+        return made if device is None else as_in_device(made, device)
     backend.check_memory(x)  # before anything else is asked of it
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
     shape = shape_of(x)

@@ -38,10 +38,12 @@ def not_available(device: Device, there: Sequence[Device], backend: Backend) -> 
 
 def two_backends(holds: str, *names: str) -> str:
     """The message that something ``holds`` tensors of two backends, and what to do."""
-    advice = f"unidev.convert(tree, {names[0]!r}) makes all of them tensors of {names[0]}"
+    one = next((name for name in names if name != "numpy"), names[0])
+    message = f"{holds} of two backends, {' and '.join(names)}: unidev.convert(tree, {one!r}) makes"
+    message += f" all of them tensors of {one}, where they are"
     if "numpy" in names:
-        advice = "unidev.device_put(tree, device) makes tensors of NumPy's arrays"
-    return f"{holds} of two backends, {' and '.join(names)}: {advice}."
+        message += "; unidev.device_put(tree, device) puts NumPy's arrays on a device"
+    return f"{message}."
 
 
 def not_a_device(spec: object, there: Sequence[Device]) -> str:

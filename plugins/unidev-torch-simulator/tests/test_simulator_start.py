@@ -77,6 +77,17 @@ def test_after_a_backward_pass_it_is_too_late(warm_python: Python) -> None:
     assert done.stdout.endswith(" None\n") or "cuda" in done.stdout
 
 
+def test_before_a_backward_pass_it_is_started_as_the_error_says(warm_python: Python) -> None:
+    done = warm_python(
+        "import torch, unidev\n"
+        "unidev.simulate(2)\n"
+        "unidev.set_backend('torch')\n"
+        "torch.ones(1, requires_grad=True).sum().backward()\n"
+        "print(unidev.num_gpus())\n"
+    )
+    assert done.stdout == "2\n", done.stderr
+
+
 def test_computing_without_a_backward_pass_does_not_make_it_too_late(warm_python: Python) -> None:
     done = warm_python(
         "import torch, unidev\n"
