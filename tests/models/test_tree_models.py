@@ -162,7 +162,7 @@ def test_an_optimizer_that_is_no_state_is_refused() -> None:
 def test_a_state_of_another_framework_is_refused() -> None:
     import numpy as np
 
-    with pytest.raises(unidev.BackendMismatchError, match="state holds a tensor of numpy"):
+    with pytest.raises(unidev.BackendMismatchError, match="hold tensors of two backends"):
         unidev.place(net(), "gpu", optimizer=[np.ones(1)])
 
 

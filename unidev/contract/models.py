@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections import deque
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
@@ -14,6 +15,7 @@ from unidev.system.interrupts import held_interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend
     from unidev.device import Device
@@ -91,16 +93,13 @@ class AnyModels:
         """Whether ``x`` has a shape but no values, as PyTorch's on ``meta``."""
         return False
 
-    def allocate(self, model: Model, device: Device) -> Callable[[], None]:
-        """Give memory on ``device`` to all tensors that lack it; returns what undoes that.
+    def allocated(self, model: Model, device: Device) -> AbstractContextManager[object]:  # noqa: ARG002
+        """Inside the block, tensors that lack memory have some on ``device``.
 
-        Only for frameworks where some do. Values of a checkpoint will be written to it; what none
-        has gets its values here.
-
-        Raises:
-            UnsupportedOperation: that is not possible; names the tensor. Nothing has changed.
+        If the block fails, none again. It writes a checkpoint's values to it. The tensors that no
+        checkpoint has get their values here, or an ``UnsupportedOperation`` names them.
         """
-        raise NotImplementedError
+        return nullcontext()
 
     def numbers(self, model: Model) -> Mapping[str, Any]:  # noqa: ARG002
         """The numbers that a checkpoint has beside ``stored``: Python's and NumPy's scalars.
@@ -112,7 +111,7 @@ class AnyModels:
     def with_numbers(self, model: Model, numbers: Mapping[str, Any]) -> Model:  # noqa: ARG002
         """The model to use from now on, ``model`` itself where it can change, with these numbers.
 
-        Some of those that ``numbers`` names; a new one may be of another type.
+        A new one may be of another type.
         """
         return model
 

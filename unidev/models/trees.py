@@ -122,7 +122,7 @@ def numbers(tree: Any) -> dict[str, Any]:
 
 
 def with_numbers(tree: Any, new: Mapping[str, Any]) -> Any:
-    """As ``Models.with_numbers``: a new tree."""
+    """As ``Models.with_numbers``: a new tree, unless all are the same."""
     opened, found = _numbers(tree)
     return opened.with_leaves({found[name]: number for name, number in new.items()})
 

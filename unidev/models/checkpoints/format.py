@@ -5,6 +5,7 @@ See docs/checkpoints.md.
 
 from __future__ import annotations
 
+import json
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,9 +15,10 @@ from safetensors import safe_open
 
 from unidev.contract.dtypes import DTYPES
 from unidev.contract.models import is_number
+from unidev.system.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     Array = np.ndarray[Any, Any]
 
@@ -53,6 +55,17 @@ class Entry(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.dtype} {self.shape}"
+
+
+def metadata(framework: str, ties: Mapping[str, Any], numbers: Mapping[str, Any]) -> dict[str, str]:
+    """Unidev's own metadata of a file, but for the digest."""
+    return {
+        "unidev.format": str(FORMAT),
+        "unidev.version": __version__,
+        "unidev.framework": framework,
+        "unidev.ties": json.dumps(ties),
+        NUMBERS_KEY: json.dumps(numbers),
+    }
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:

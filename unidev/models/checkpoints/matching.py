@@ -111,19 +111,14 @@ def check_storable(slots: Iterable[Slot]) -> None:
         UnsupportedDtypeError: the format has no code for a dtype.
         InvalidDataError: a name cannot be stored.
     """
-    _check_dtypes((slot.entry for slot in slots), CODES, "a checkpoint cannot store")
+    check_dtypes((slot.entry for slot in slots), CODES, "a checkpoint cannot store")
     for name in (name for slot in slots for name in slot.names):
         if name == "__metadata__" or name.encode(errors="replace").decode() != name:
             raise InvalidDataError(f"a tensor named {name!r} cannot be stored; rename it.")
 
 
-def check_known(entries: Iterable[Entry], backend: Backend) -> None:
-    """Raise ``UnsupportedDtypeError`` unless the framework has all dtypes; lists those it lacks."""
-    known = [name for name in CODES if name in backend.dtypes]
-    _check_dtypes(entries, known, f"the {backend.name} backend does not have")
-
-
-def _check_dtypes(entries: Iterable[Entry], known: Collection[str], lacks: str) -> None:
+def check_dtypes(entries: Iterable[Entry], known: Collection[str], lacks: str) -> None:
+    """Raise ``UnsupportedDtypeError`` unless all are ``known``; the message lists the others."""
     refused = [f"{entry.name!r} is {entry.dtype}" for entry in entries if entry.dtype not in known]
     if refused:
         raise UnsupportedDtypeError(
@@ -189,7 +184,7 @@ def _by_values(slots: Sequence[Slot], backend: Backend) -> Iterable[list[Slot]]:
 def fitted(
     slots: Sequence[Slot], file: Checkpoint, backend: Backend, model: Any
 ) -> tuple[list[Entry], dict[str, Any]]:
-    """The entry of ``file`` for each slot, and the new value of each number that changes.
+    """The entry of ``file`` for each slot, and the value of each number.
 
     Raises:
         CheckpointError: the file does not match the model; ``problems`` lists every mismatch.
@@ -198,40 +193,45 @@ def fitted(
     wanted = {name for slot in slots for name in slot.names}
     if names.keys() != wanted:
         names = _renamed(names, wanted, backend)
-    numbers, recorded = numbers_of(backend, model), file.numbers or {}
+    recorded = file.numbers or {}
     for slot in slots:  # arrays now, which were numbers when they were saved
-        names |= {
-            name: slot.entry._replace(name=name)
-            for name in slot.names
-            if name in recorded and _becomes(recorded[name], slot.entry)
-        }
-    new = {name: recorded.get(name, names.get(name)) for name in numbers}
-    unknown = [name for name in names if name not in wanted and name not in new]
-    unknown += [name for name in recorded if name not in names and name not in new]
-    entries, problems = [], []
+        for name in recorded.keys() & {*slot.names}:
+            if _becomes(recorded[name], slot.entry):
+                names[name] = slot.entry._replace(name=name)
+    numbers, problems = _new_numbers(numbers_of(backend, model), names, file)
+    unknown = [name for name in {**names, **recorded} if name not in wanted | numbers.keys()]
+    entries = []
     for slot in slots:
         found = {names[name]: name for name in reversed(slot.names) if name in names}
         entries.extend(list(found)[:1])
         problems.extend(_problems(slot, found, unknown, file))
-    for name, given in new.items():
-        kind = kind_of(numbers[name])
-        if given is None and file.numbers is not None:
-            problems.append(f"{name}: {kind} in the model, not in the file")
-        elif isinstance(given, Entry):
-            new[name] = _number(file, given, numbers[name])
-            if new[name] is None:
-                problems.append(f"{name}: {given} in the file, {kind} in the model")
     problems += [
-        f"{name}: {names.get(name) or kind_of(recorded[name])} in the file, not in the model"
+        f"{name}: {names.get(name) or kind_of(recorded.get(name))} in the file, not in the model"
         for name in unknown
     ]
     if problems:
         raise misfit(problems, file, backend, model)
-    return entries, {
-        name: x
-        for name, x in new.items()
-        if x is not None and (type(x), repr(x)) != (type(numbers[name]), repr(numbers[name]))
-    }
+    return entries, numbers
+
+
+def _new_numbers(
+    own: Mapping[str, Any], names: Mapping[str, Entry], file: Checkpoint
+) -> tuple[dict[str, Any], list[str]]:
+    """The value in the file of each number, its own where a file has none; and the problems."""
+    new: dict[str, Any] = dict(own)
+    problems = []
+    for name, old in own.items():
+        if name in (file.numbers or {}):
+            new[name] = (file.numbers or {})[name]
+        elif name in names:
+            new[name] = _number(file, names[name], old)
+            if new[name] is None:
+                problems.append(f"{name}: {names[name]} in the file, {kind_of(old)} in the model")
+        elif file.numbers is not None:
+            problems.append(f"{name}: {kind_of(old)} in the model, not in the file")
+        if (type(new[name]), repr(new[name])) == (type(old), repr(old)):
+            new[name] = old
+    return new, problems
 
 
 def _becomes(number: Any, entry: Entry) -> bool:

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.backends.boundary import call, errors_of
-from unidev.models.checkpoints.format import FORMAT, Entry, nbytes
+from unidev.models.checkpoints.format import Entry, metadata, nbytes
 from unidev.models.checkpoints.reading import opened_checkpoint
 from unidev.models.checkpoints.writing import write_checkpoint
 from unidev.system.atomic_file import replacing
-from unidev.system.version import __version__
 from unidev.system.wording import kind_of
 
 if TYPE_CHECKING:
@@ -31,14 +30,10 @@ def save_optimizer(optimizer: Any, path: str, backend: Backend) -> None:
     )  # fmt: skip
     arrays = {name: np.asarray(values, order="C") for name, values in state.items()}
     entries = [Entry(name, str(x.dtype.name), x.shape) for name, x in arrays.items()]
-    metadata = {
-        "unidev.format": str(FORMAT),
-        "unidev.version": __version__,
-        "unidev.framework": backend.name,
-        "unidev.ties": "{}",
-    }
     with replacing(path) as file:
-        write_checkpoint(file, entries, lambda entry: arrays[entry.name], metadata)
+        write_checkpoint(
+            file, entries, lambda entry: arrays[entry.name], metadata(backend.name, {}, {})
+        )
 
 
 def load_optimizer(model: Any, optimizer: Any, path: str, backend: Backend) -> None:

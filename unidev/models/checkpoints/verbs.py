@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 from unidev.backends.boundary import call, errors_of, verb
 from unidev.backends.loading import load_backend
 from unidev.backends.transfers import from_host, into_tensor, of_tensor
@@ -18,7 +16,7 @@ from unidev.tensors.handles import model_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     import numpy as np
@@ -73,13 +71,11 @@ def load_parameters(
     Which models are trees, ``place`` says: a new one with the values is returned, on the device of
     the old one's tensors, which is not changed. Assigning the result works with every framework.
 
-    Parameter objects keep their identity and their memory, so existing optimizers still train them.
-    The model may be on any device, and the file may come from any device and framework: only the
-    names, shapes and dtypes must match, with no name missing or left over. Names match too if only
-    a wrapper makes them differ (``module.`` and ``_orig_mod.`` on PyTorch). Tied parameters stay
-    tied. Everything, including the file's content, is checked before the model is changed. If
-    writing then fails or is interrupted, the old values are restored; until then the host holds a
-    copy of them. The file is read one tensor at a time.
+    Parameter objects keep their identity and their memory, so existing optimizers still train them;
+    tied parameters stay tied. Only names, shapes and dtypes must match, with no name missing or
+    left over, whatever devices and frameworks the two are of. Everything, including the file's
+    content, is checked before the model is changed. If writing then fails or is interrupted, the
+    old values are restored; until then the host holds a copy of them.
 
     Args:
         model: as for ``place``.
@@ -124,9 +120,7 @@ def load_tensors(
 ) -> dict[str, Any]:
     """Read a checkpoint without a model: its tensors by name, in new memory on ``device``.
 
-    A tensor that was stored under several names is one object. The model's numbers that are not
-    tensors, such as a count of steps, are among them, as Python's. The file is read one tensor at a
-    time, once its content is checked.
+    A tied tensor is one object. Numbers that the model had beside its tensors are among them.
 
     Args:
         path: as for ``load_parameters``: any safetensors file, or the index of several.
@@ -153,9 +147,7 @@ def load_tensors(
 
 
 def _save(model: Any, path: str, backend: Backend) -> None:
-    import json
-
-    from unidev.models.checkpoints.format import FORMAT, NUMBERS_KEY, encoded, nbytes
+    from unidev.models.checkpoints.format import encoded, metadata, nbytes
     from unidev.models.checkpoints.matching import (
         check_storable,
         merged,
@@ -166,7 +158,6 @@ def _save(model: Any, path: str, backend: Backend) -> None:
     from unidev.models.checkpoints.writing import write_checkpoint
     from unidev.system.atomic_file import replacing
     from unidev.system.progress import progress
-    from unidev.system.version import __version__
 
     saving = f"saving a {kind_of(model)}"
     with errors_of(backend, saving):
@@ -175,13 +166,6 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         slots = {slot.names[0]: slot for slot in merged(found, backend)}
         numbers = {name: encoded(x) for name, x in numbers_of(backend, model).items()}
     ties = {name: slot.names[1:] for name, slot in slots.items() if slot.names[1:]}
-    metadata = {
-        "unidev.format": str(FORMAT),
-        "unidev.version": __version__,
-        "unidev.framework": backend.name,
-        "unidev.ties": json.dumps(ties),
-        NUMBERS_KEY: json.dumps(numbers),
-    }
     entries = [slot.entry for slot in slots.values()]
     size = bytes_text(sum(map(nbytes, entries)))
 
@@ -197,7 +181,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         )  # fmt: skip
 
     with progress(f"saving {size} to {path}"), replacing(path) as file:
-        write_checkpoint(file, entries, values, metadata)
+        write_checkpoint(file, entries, values, metadata(backend.name, ties, numbers))
 
 
 def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any:
@@ -218,37 +202,25 @@ def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any
             ]
             new = rebuilt(model, old, _made(wanted, file, backend))
             return with_numbers(new, numbers) if numbers else new
-        with _allocated(model, target, backend):
+        allocated = backend.models.allocated(model, target or backend.cpu)
+        with errors_of(backend, _loading(model)), allocated:
             if target is not None:
                 place_on(target, model, None, backend, "load_parameters")
                 slots = slots_of(backend, model)  # NumPy's arrays have been replaced
             return _write([*zip(slots, entries, strict=True)], numbers, file, backend, model)
 
 
-@contextmanager
-def _allocated(model: Any, target: Device | None, backend: Backend) -> Iterator[None]:
-    """All tensors of ``model`` have memory, and those that lacked it lose it if the block fails."""
-    models = backend.models
-    with errors_of(backend, _loading(model)):
-        lacking = any(map(models.lacks_memory, models.tensors(model).values()))
-        undo = models.allocate(model, target or backend.cpu) if lacking else None
-    try:
-        yield
-    except BaseException:
-        if undo is not None:
-            undo()
-        raise
-
-
 def _tensors(path: str, target: Device, backend: Backend) -> dict[str, Any]:
-    from unidev.models.checkpoints.matching import check_known
+    from unidev.models.checkpoints.format import CODES
+    from unidev.models.checkpoints.matching import check_dtypes
     from unidev.models.checkpoints.shards import opened
     from unidev.system.progress import progress
 
     with opened(path) as file, progress(f"loading {bytes_text(file.nbytes)} from {path}"):
         file.check()
         entries = file.entries
-        check_known(entries.values(), backend)
+        known = [name for name in CODES if name in backend.dtypes]
+        check_dtypes(entries.values(), known, f"the {backend.name} backend does not have")
         wanted = [(entry, backend.dtypes[entry.dtype], target) for entry in entries.values()]
         found = dict(zip(entries, _made(wanted, file, backend, "load_tensors"), strict=True))
         found |= {name: found[first] for name, first in file.ties.items()}

@@ -14,7 +14,8 @@ from unidev_torch import tensors
 from unidev_torch.models import allocating, optimizers, swap, tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from unidev.contract import Array, Device
     from unidev_torch.models.swap import Part
@@ -146,9 +147,9 @@ class TorchModels(Models):
         """On ``meta``."""
         return x.is_meta
 
-    def allocate(self, model: torch.nn.Module, device: Device) -> Callable[[], None]:
+    def allocated(self, model: torch.nn.Module, device: Device) -> AbstractContextManager[None]:
         """The same objects, with memory; of what no file has, ``reset_parameters`` is asked."""
-        return allocating.allocate(model, device.native)
+        return allocating.allocated(model, device.native)
 
     def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
         """Without ``_orig_mod.`` of ``torch.compile`` anywhere, and ``module.`` before them all.

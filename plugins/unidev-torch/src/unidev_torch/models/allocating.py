@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import torch
@@ -10,20 +11,24 @@ from unidev.errors import UnsupportedOperation
 from unidev_torch.models import tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
 _KNOWN = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
-def allocate(model: torch.nn.Module, native: torch.device) -> Callable[[], None]:
-    """As ``Models.allocate``: the tensors stay the same objects, so tied ones stay tied.
+@contextmanager
+def allocated(model: torch.nn.Module, native: torch.device) -> Iterator[None]:
+    """As ``Models.allocated``: the tensors stay the same objects, so tied ones stay tied.
 
     Raises:
         UnsupportedOperation: names a tensor whose values neither the file nor the model has.
     """
+    found = {id(x): (name, x) for name, x in tree.named_tensors(model) if x.is_meta}
+    if not found:
+        yield
+        return
     modules = tree.modules_of(model)
     _refuse_offloaded(model)
-    found = {id(x): (name, x) for name, x in tree.named_tensors(model) if x.is_meta}
     unsaved = found.keys() - {id(x) for x in model.state_dict(keep_vars=True).values()}
     owners = [
         (f"{prefix}{key}", module, key)
@@ -52,10 +57,10 @@ def allocate(model: torch.nn.Module, native: torch.device) -> Callable[[], None]
         for name, module, key in owners:
             if not any(_is_reset(module, key, value) for value in (0, 1)):
                 raise _not_in_the_file(name)
+        yield
     except BaseException:
         exchange()
         raise
-    return exchange
 
 
 def _refuse_offloaded(model: torch.nn.Module) -> None:
