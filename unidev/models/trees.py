@@ -36,19 +36,12 @@ def is_tree(model: Any, backend: Backend) -> bool:
     return backend.models.rebuilds_containers and not issubclass(type(model), backend.model_types)
 
 
-def tensors(tree: Any) -> dict[str, Any]:
-    """Each tensor by the keys and attributes that lead to it, joined with dots.
-
-    One that occurs twice has two names.
+def _named(tree: Any, paths: Iterable[Iterable[Any]], found: Sequence[Any]) -> dict[str, Any]:
+    """``found`` by the keys and attributes that lead to each, joined with dots.
 
     Raises:
         InvalidDataError: two have one name.
     """
-    opened = Opened(tree)
-    return _named(tree, opened.steps(), [x for x, _ in opened.tensors])
-
-
-def _named(tree: Any, paths: Iterable[Iterable[Any]], found: Sequence[Any]) -> dict[str, Any]:
     named = ((s for s in steps if s.entry or type(s) is not WrittenStep) for steps in paths)
     names = [".".join(map(_word, steps)) for steps in named]
     if len({*names}) < len(names):
@@ -60,14 +53,15 @@ def _named(tree: Any, paths: Iterable[Iterable[Any]], found: Sequence[Any]) -> d
 def parameters(tree: Any) -> dict[str, Any]:
     """Each tensor once, under its first name."""
     unique: dict[int, tuple[str, Any]] = {}
-    for name, x in tensors(tree).items():
+    for name, (x, _) in stored(tree).items():
         unique.setdefault(id(x), (name, x))
     return dict(unique.values())
 
 
 def stored(tree: Any) -> dict[str, Stored]:
-    """As ``Models.stored``: all tensors."""
-    return {name: Stored(x) for name, x in tensors(tree).items()}
+    """As ``Models.stored``: all tensors; one that occurs twice has two names."""
+    opened = Opened(tree)
+    return _named(tree, opened.steps(), [Stored(x) for x, _ in opened.tensors])
 
 
 def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple[Any, Any]:
