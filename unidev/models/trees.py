@@ -105,6 +105,10 @@ class _WithNumbers(Opened):
 def _numbers(tree: Any) -> tuple[Opened, dict[str, int]]:
     """``tree``, taken apart, and where its numbers are, by the names that tensors would have."""
     opened = _WithNumbers(tree)
+    names = {backend.name for _, backend in opened.tensors}
+    if len(names) > 1:  # in a container of its own NumPy's array was data until now
+        what = f"a checkpoint of a {kind_of(tree)} with tensors"
+        raise BackendMismatchError(two_backends(what, *sorted(names)), backend=min(names))
     positions = [at for at, leaf in enumerate(opened.leaves) if is_number(leaf)]
     return opened, _named(tree, opened.steps_to(positions), positions)
 

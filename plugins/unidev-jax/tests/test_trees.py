@@ -135,13 +135,18 @@ def test_a_checkpoint_has_the_bits_of_any_dtype(tmp_path: Path) -> None:
     assert bits(blank) != bits(tree)
 
 
-def test_a_module_of_flax_keeps_its_numbers(tmp_path: Path) -> None:
+def test_a_module_of_flax_keeps_its_numbers_and_no_array_is_left_out(tmp_path: Path) -> None:
     net = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
     net.count = nnx.Variable(7)
     unidev.save_parameters(net, tmp_path / "net.safetensors")
     net.count.set_value(0)
     assert unidev.load_parameters(net, tmp_path / "net.safetensors") is net
     assert net.count.get_value() == 7
+    tree = {"w": jnp.ones(2), "pair": Pair(np.zeros(2), 3)}
+    with pytest.raises(unidev.BackendMismatchError, match=r"device_put\(tree, device\)"):
+        unidev.save_parameters(tree, tmp_path / "net.safetensors")
+    unidev.save_parameters(unidev.device_put(tree, "cpu"), tmp_path / "tree.safetensors")
+    assert unidev.load_tensors(tmp_path / "tree.safetensors", "cpu")["pair.b"] == 3
     net.count.set_value(np.zeros(2))
     with pytest.raises(unidev.UnsupportedOperation, match=r"saving count, a .*numpy\.asarray"):
         unidev.save_parameters(net, tmp_path / "net.safetensors")
