@@ -324,6 +324,7 @@ def a_storage_can_be_on_it() -> None:
 @question
 def pinned_memory_is_known_from_other() -> None:
     assert torch.ones(3).pin_memory().is_pinned()
+    assert torch.ones(3).pin_memory()[1:].is_pinned()
     assert not torch.ones(3).is_pinned()
 
 

@@ -120,16 +120,6 @@ def test_free_and_total_memory_are_the_hosts() -> None:
         assert torch.accelerator.get_memory_info(1) == (free - x.nbytes, total)
 
 
-def test_peaks_are_kept_until_reset() -> None:
-    torch.sim.reset_peak_memory_stats(3)
-    before = torch.sim.max_memory_allocated(3)
-    x = torch.empty(256, device="sim:3")
-    del x
-    assert torch.accelerator.max_memory_allocated(3) == before + 1024
-    torch.accelerator.reset_peak_memory_stats(3)
-    assert torch.sim.max_memory_allocated(3) == before
-
-
 def test_too_much_memory_is_torchs_own_error() -> None:
     with pytest.raises(torch.OutOfMemoryError, match="sim:1 is out of memory"):
         torch.empty(2**60, dtype=torch.uint8, device=SIM)

@@ -85,19 +85,6 @@ def test_fork_rng_restores_the_device() -> None:
     assert torch.equal(torch.rand(2, device=SIM), inside)
 
 
-# torch 2.9's DataLoader calls what torch 2.9 has deprecated.
-@pytest.mark.filterwarnings("ignore:The argument 'device' of Tensor:DeprecationWarning")
-def test_pinned_memory_is_known_again() -> None:
-    x = torch.ones(3).pin_memory()
-    assert x.is_pinned()
-    assert x[1:].is_pinned()
-    assert not torch.ones(3).is_pinned()
-    assert torch.equal(x.to(SIM, non_blocking=True).cpu(), torch.ones(3))
-    data = torch.utils.data.TensorDataset(torch.randn(8, 3))
-    for (batch,) in torch.utils.data.DataLoader(data, 4, pin_memory=True):
-        assert batch.is_pinned()
-
-
 def test_torch_accelerator_sees_the_devices() -> None:
     assert torch.accelerator.current_accelerator() == torch.device("sim")
     assert torch.accelerator.device_count() == 4
@@ -127,22 +114,6 @@ def test_tensors_have_the_methods_of_a_device_type() -> None:
     assert x.is_sim
     assert x.device == torch.device("sim:2")
     assert str(x) == "tensor([1., 1.], device='sim:2')"
-
-
-def test_a_module_moved_by_torch_keeps_its_parameters_and_ties_as_on_a_gpu() -> None:
-    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    net[1].weight = net[0].weight
-    parameter = net[0].weight
-    net(torch.ones(2, 3)).sum().backward()
-    gradient = parameter.grad
-    for target in (SIM, torch.device("cpu"), torch.device("sim:2")):
-        net.to(target)
-        assert net[0].weight is net[1].weight is parameter
-        assert parameter.device == target
-        assert parameter.grad is gradient
-        assert gradient is not None
-        assert gradient.device == target
-        net(torch.ones(2, 3, device=target)).sum().backward()
 
 
 def test_data_is_not_exchanged_with_what_is_not_dense() -> None:
