@@ -154,6 +154,17 @@ def test_graphs_and_tensordicts_keep_what_else_they_hold() -> None:
     assert unidev.copy_to(there, "cpu").batch_size == there.batch_size
 
 
+def test_a_cache_brings_what_it_has_offloaded_back_to_where_it_was_moved() -> None:
+    made = cache(library("transformers"), torch.ones(2))
+    (layer,) = unidev.copy_to(made, "gpu:1").layers
+    assert layer.device == unidev.gpu(1).native
+    layer.offload()
+    assert layer.keys.device == torch.device("cpu")
+    layer.prefetch()
+    assert layer.keys.device == layer.values.device == unidev.gpu(1).native
+    assert made.layers[0].device == torch.device("cpu")
+
+
 def test_a_module_among_tensors_is_refused() -> None:
     metric = library("torchmetrics").MeanMetric()
     with pytest.raises(unidev.NotATensorError):

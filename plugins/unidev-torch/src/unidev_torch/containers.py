@@ -10,6 +10,8 @@ import torch
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree
 
+from unidev.contract import found_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -55,6 +57,20 @@ def _tensor_dict_together(x: Any, children: Sequence[Any]) -> Any:
     return type(x)(items, batch_size=x.batch_size, names=x.names, device=device)
 
 
+def _layer_apart(layer: Any) -> tuple[list[Any], Any, list[str]]:
+    return [*vars(layer).values()], layer, [f".{name}" for name in vars(layer)]
+
+
+def _layer_together(layer: Any, children: Sequence[Any]) -> Any:
+    """The device to which it brings back what it has offloaded is that of its tensors, too."""
+    made = copy.copy(layer)
+    held = dict(zip(vars(layer), children, strict=True))
+    there = next((x.device for _, x in found_in(children, torch.is_tensor)), None)
+    for name, x in held.items():
+        made.__dict__[name] = there if isinstance(x, torch.device) and there is not None else x
+    return made
+
+
 CONTAINERS: Mapping[type | str, tuple[Callable[..., Any], Callable[..., Any]] | None]
 CONTAINERS = MappingProxyType(
     {
@@ -65,7 +81,8 @@ CONTAINERS = MappingProxyType(
         "tensordict._td.TensorDict": (_tensor_dict_apart, _tensor_dict_together),
         # transformers 5.23
         "transformers.cache_utils.Cache": None,
-        "transformers.cache_utils.CacheLayerMixin": None,
+        "transformers.cache_utils.CacheLayerMixin": (_layer_apart, _layer_together),
+        "transformers.cache_utils.LinearAttentionCacheLayerMixin": (_layer_apart, _layer_together),
     }
 )
 """As ``Backend.containers``."""
