@@ -150,14 +150,10 @@ def optimizer_state_left_behind(all_parts, self, model, optimizer):
 @torch_mutant("placing.wrapped_state_moves", around=".models:TorchModels.parts")
 def wrapped_optimizers_left_behind(all_parts, self, model, optimizer):
     """Only an optimizer's own state moves, and SAM's moments are in the one that it wraps."""
-    inner = getattr(optimizer, "inner", None)
-    if inner is not None:
-        del optimizer.inner
-    try:
-        return all_parts(self, model, optimizer)
-    finally:
-        if inner is not None:
-            optimizer.inner = inner
+    inner = vars(optimizer).pop("inner")
+    parts = all_parts(self, model, optimizer)
+    optimizer.inner = inner
+    return parts
 
 
 @torch_mutant("placing.unbuilt")

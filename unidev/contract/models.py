@@ -185,17 +185,11 @@ class Models(AnyModels, ABC):
     """How a user registers a tensor with a model: words for a warning."""
 
     def layers(self, model: Model) -> Sequence[tuple[str, Any]]:  # noqa: ARG002
-        """``model`` and the layers registered in it, with what precedes their names: ``encoder.``.
-
-        The default has none, which suits frameworks that register whatever a model holds.
-        """
+        """``model`` and the layers registered in it, each after ``encoder.``; by default none."""
         return ()
 
     def beside(self, layer: Any) -> Iterator[tuple[str, Any]]:
-        """Tensors and layers in attributes of ``layer``, and in containers there, by path.
-
-        May include those that are registered.
-        """
+        """Tensors and layers in attributes of ``layer`` and containers there, registered or not."""
         wanted = (*self.backend.tensor_types, *self.backend.model_types)
         for name, value in vars(layer).items():
             if issubclass(type(value), _CONTAINERS) and value:
@@ -452,15 +446,24 @@ _CONTAINERS: tuple[type, ...] = (dict, list, tuple, set, frozenset, deque)
 
 
 def found_in(
-    value: Any, is_wanted: Callable[[Any], bool], name: str = "", also: Any = ()
+    value: Any,
+    is_wanted: Callable[[Any], bool],
+    name: str = "",
+    also: Any = (),
+    _above: tuple[int, ...] = (),
 ) -> Iterator[tuple[str, Any]]:
     """Each wanted object in nested dicts, lists and tuples, or ``value`` itself, with its name.
 
     ``name`` is that of ``value``; keys and positions follow it, as in ``state.momentum.0``. Objects
     of the classes ``also`` are containers, too.
     """
+    if id(value) in _above:
+        return
     if issubclass(type(value), (dict, list, tuple, *also)):
+        _above = (*_above, id(value))
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from found_in(child, is_wanted, f"{name}.{key}" if name else str(key), also)
+            yield from found_in(
+                child, is_wanted, f"{name}.{key}" if name else str(key), also, _above
+            )
     elif is_wanted(value):
         yield name, value

@@ -350,17 +350,10 @@ def test_what_moves_itself_is_asked_where_nothing_registered_has_to_move(
     assert unidev.device_of(unidev.place(metric, "gpu:1")) is unidev.gpu(1)
 
 
-class Hook:
-    """What Accelerate puts on the modules of a model that it dispatches."""
-
-    def __init__(self, device: Any) -> None:
-        self.execution_device = device
-
-
 @pytest.mark.parametrize("goal", ["sim:0", 0])
 def test_a_model_that_accelerate_has_dispatched_stays_with_its_hooks(goal: Any) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2)).to("sim:0")
-    model[1]._hf_hook = Hook(goal)
+    model[1]._hf_hook = SimpleNamespace(execution_device=goal)  # as Accelerate's
     for _ in range(2):
         assert unidev.place(model, "gpu:0") is model
     with pytest.raises(unidev.UnsupportedOperation, match=r"hook of '1'.*remove_hook_from_sub"):
@@ -381,6 +374,7 @@ def test_what_stays_is_named_with_its_path_once_for_each_tensor() -> None:
             self.layers = [nn.Linear(2, 2), nn.Sequential(nn.BatchNorm1d(2)), self.layer]
             self.result, self.bare = self.layer.weight_orig * 2, torch.ones(1, device="meta")
             self.me = [self]
+            self.me.append(self.me)
 
     model = nn.Sequential(Keeping())
     with pytest.warns(unidev.errors.LeftBehindWarning) as caught:
