@@ -201,7 +201,7 @@ class Models(AnyModels, ABC):
         """Tensors that ``model`` keeps without registering them, by path, by the two above."""
         layers = list(self.layers(model))
         found: dict[str, Tensor] = {}
-        if not layers:
+        if not any(True for _, layer in layers for _ in self.beside(layer)):
             return found
         known = {id(x) for x in (*self.tensors(model).values(), *(each for _, each in layers))}
         for prefix, layer in layers:
