@@ -68,7 +68,7 @@ class LayerModels(Models):
         """Every variable of ``model``, at each of its places, a layer's own first."""
         return self._walk(model, "", ())
 
-    def layers(self, model: Any) -> list[Any]:
+    def all_layers(self, model: Any) -> list[Any]:
         """Each layer that ``model`` contains, itself included."""
         found: dict[int, Any] = {}
         pending = [model]
@@ -81,7 +81,7 @@ class LayerModels(Models):
 
     def kept(self, model: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
         """What layers keep in attributes and in containers there, such as optimizers."""
-        return [x for layer in self.layers(model) for _, x in found_in(vars(layer), is_wanted)]
+        return [x for layer in self.all_layers(model) for _, x in found_in(vars(layer), is_wanted)]
 
     def children(self, part: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         """The parts inside ``part`` by name, without variables whose ids are in ``seen``.

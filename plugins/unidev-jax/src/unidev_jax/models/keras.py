@@ -72,7 +72,7 @@ class KerasModels(LayerModels):
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
         """Includes the metrics and the optimizers that ``compile`` has put into the model."""
         variables = [found.variable for found in self.walk(model)]
-        for layer in self.layers(model):
+        for layer in self.all_layers(model):
             variables += layer.metrics_variables
             variables += _variables_of(getattr(layer, "optimizer", None))
         own = self.kept(model, lambda x: isinstance(x, keras_optimizers()))

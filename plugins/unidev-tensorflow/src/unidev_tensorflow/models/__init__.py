@@ -32,7 +32,7 @@ class TensorFlowModels(Tree):
     def parts(self, model: Any, optimizer: Any) -> Sequence[Any]:
         """Includes the metrics and the optimizers that ``compile`` has put into the model."""
         variables = [found.variable for found in self.walk(model)]
-        variables += optimizers.variables_beside(self.layers(model), optimizer)
+        variables += optimizers.variables_beside(self.all_layers(model), optimizer)
         for own in self.kept(model, lambda x: isinstance(x, keras_optimizers())):
             variables += optimizers.variables_of(own)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
@@ -109,7 +109,7 @@ class TensorFlowModels(Tree):
 
     def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
         """Makes Keras retrace its functions."""
-        optimizers.forget_traces(self.layers(model))
+        optimizers.forget_traces(self.all_layers(model))
         return optimizer
 
     statistics_names = Tree.statistics_names | {"moving_mean", "moving_variance"}

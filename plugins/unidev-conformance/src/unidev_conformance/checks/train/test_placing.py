@@ -336,12 +336,21 @@ def test_unbuilt(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=("models", "probe.models.spread"), over="devices")
 def test_spread_is_refused(bench: Workbench, device: Device) -> None:
-    """A model on several devices is not placed on one: the error names them."""
+    """A model on several devices is refused, or brought to one device as a whole."""
     if len(bench.gpus()) < 2:
         raise NotApplicableError("spreading a model takes two GPUs")
     model = bench.probe.models.spread()
-    bench.expect(unidev.UnsupportedOperation, unidev.place, model, device)
     bench.expect(unidev.UnidevError, unidev.device_of, model)  # it has no one device
+    try:
+        unidev.place(bench.probe.models.spread(), device)
+    except unidev.UnsupportedOperation:
+        return
+    before = {name: unidev.to_numpy(x) for name, x in unidev.parameters(model).items()}
+    unidev.place(model, device)
+    for name, x in unidev.parameters(model).items():
+        where = f"{name} of a model that was spread"
+        bench.oracle.check_device(x, device, where)
+        bench.oracle.check_bytes(x, before[name].tobytes(), where)
 
 
 @check(needs=("models", "probe.models.remembering"), over="devices")
