@@ -33,6 +33,8 @@ def test_what_is_there_already_is_committed() -> None:
     """Or JAX computes where the batch is, on another device than that of the net."""
     x, net = jnp.ones(3), Net()
     assert not x.committed
+    doubled = jax.grad(lambda x: unidev.device_put([x * x], "gpu:1")[0].sum())(unidev.ones(3))
+    assert doubled.tolist() == [2, 2, 2]  # in what is differentiated, too
     assert unidev.as_in_device(x, "cpu") is x
     for placed in (
         unidev.place([x], "cpu"), unidev.place([x], "cpu", optimizer=[x])[1],

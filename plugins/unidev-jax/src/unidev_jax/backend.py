@@ -153,8 +153,10 @@ class JaxBackend(Backend):
         except UnsupportedOperation:
             value_of(x)  # raises if it is traced
             return False  # sharded, so that `copy_to` brings it there
-        committed: bool | None = getattr(x, "committed", None)  # a variable may lack it
-        return value_of(x).committed if committed is None else committed
+        try:
+            return bool(x.committed)
+        except (AttributeError, jax.errors.ConcretizationTypeError):  # a variable, or traced
+            return bool(value_of(x).committed)
 
     def traced(self, x: Any) -> bool:
         """Inside ``jit``, ``vmap`` and the like; not in ``grad`` alone, where values are known."""
