@@ -15,8 +15,8 @@ import unidev
 ELSEWHERE = {
     "active_backend", "as_device", "estimate_memory", "evaluate_accuracy", "fastest_device", "gpu",
     "group", "hookimpl", "list_backends", "load_tensors", "memory", "part", "prefetch",
-    "register_container", "run", "set_backend", "simulate", "spread", "track_memory", "try_all_gpus",
-    "unsupported",
+    "register_container", "run", "set_backend", "simulate", "spread", "track_memory",
+    "try_all_gpus", "unsupported",
 }  # fmt: skip
 """They find devices, choose a backend, start processes, or drive a whole training."""
 

@@ -148,15 +148,14 @@ class JaxBackend(Backend):
     def is_bound(self, x: Any, device: Device) -> bool:
         """Not if it is uncommitted: JAX then computes where the other operands are."""
         try:
-            if self.device_of(x) is not device:
-                return False
-        except UnsupportedOperation:
-            value_of(x)  # raises if it is traced
-            return False  # sharded, so that `copy_to` brings it there
-        try:
-            return bool(x.committed)
-        except (AttributeError, jax.errors.ConcretizationTypeError):  # a variable, or traced
-            return bool(value_of(x).committed)
+            if self._by_sharding[x.sharding] is device and x.committed and not x.is_deleted():
+                return True
+        except (KeyError, AttributeError, jax.errors.ConcretizationTypeError):
+            pass
+        value = value_of(x)  # raises if it is traced
+        with contextlib.suppress(UnsupportedOperation):  # sharded: `copy_to` brings it there
+            return self.device_of(value) is device and bool(value.committed)
+        return False
 
     def traced(self, x: Any) -> bool:
         """Inside ``jit``, ``vmap`` and the like; not in ``grad`` alone, where values are known."""
