@@ -41,6 +41,8 @@ def test_a_masked_array_is_copied_with_its_mask() -> None:
     assert y.mask.tolist() == [True, False]
     y.mask[1] = True
     assert x.mask.tolist() == [True, False]
+    assert unidev.ones_like(x).mask.tolist() == [True, False]
+    assert unidev.zeros_like(np.asfortranarray(np.ones((2, 3)))).flags.f_contiguous
 
 
 def test_a_subclass_cannot_be_moved_to_a_simulated_gpu_and_says_so(two_gpus: None) -> None:

@@ -289,6 +289,16 @@ class Backend(Abilities, ABC):
         """
         return self.full(tuple(x.shape), value, x.dtype, self.device_of(x))
 
+    def new_like(self, x: Tensor, value: int | None, device: Device) -> Tensor | None:  # noqa: ARG002
+        """Zeros, ones or (None) undefined values like ``x``; None if its shape and dtype say all.
+
+        Override it where the framework's own functions keep more, such as a layout or a class.
+
+        Raises:
+            UnsupportedOperation: there is none like ``x``, as of a sparse one.
+        """
+        return None
+
     def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
         """``copy_to(x, device)`` if ``x`` is on ``device`` already; otherwise, or in doubt, None.
 

@@ -28,7 +28,6 @@ from unidev.tensors.python_data import (
     checked_number,
     default_dtype,
 )
-from unidev.tensors.transfer import as_in_device
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -247,18 +246,24 @@ def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = Non
 
 
 def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
-    """Zeros with the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("zeros", x, (), device, 0)
+    """Zeros with the shape and dtype of ``x``, on its device unless another is given.
+
+    Keeps what the framework's own function keeps: strides, a subclass, a sparse or ragged layout.
+
+    Raises:
+        UnsupportedOperation: the framework makes none like this kind of tensor.
+    """
+    return _new_like("zeros", x, 0, device)
 
 
 def ones_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Ones with the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("full", x, (1,), device, 1)
+    return _new_like("full", x, 1, device)
 
 
 def empty_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Undefined values in the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("empty", x, (), device, 0)
+    return _new_like("empty", x, None, device)
 
 
 def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
@@ -298,21 +303,32 @@ def _new(
     )  # fmt: skip
 
 
-def _new_like(
-    maker: str, x: Any, rest: tuple[Any, ...], device: DeviceLike | None, value: int
-) -> Any:
+def _new_like(maker: str, x: Any, value: int | None, device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
-    if not backend.has_whole_shape(x) and (device is None or not backend.traced(x)):
-        doing = "making a tensor like one without a shape of whole numbers"
-        made = call(backend, backend.full_like, x, value, doing=doing)
-        return made if device is None else as_in_device(made, device)
+    if device is None and backend.traced(x):
+        doing = "making a tensor like a traced one"
+        return call(backend, backend.full_like, x, value or 0, doing=doing)
     backend.check_memory(x)  # before anything else is asked of it
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
-    shape = shape_of(x)
     return call(
-        backend, getattr(backend, maker), shape, *rest, x.dtype, target,
-        doing=lambda: _making("making a tensor", shape, x.dtype, target),
+        backend, _made_like, backend, maker, x, value, target,
+        doing=lambda: _making_like(x, target),
     )  # fmt: skip
+
+
+def _made_like(backend: Backend, maker: str, x: Any, value: int | None, target: Device) -> Any:
+    made = backend.new_like(x, value, target)
+    if made is not None:
+        return made
+    rest = (value,) if maker == "full" else ()
+    return getattr(backend, maker)(shape_of(x), *rest, x.dtype, target)
+
+
+def _making_like(x: Any, target: Device) -> Doing:
+    try:
+        return _making("making a tensor", shape_of(x), x.dtype, target)
+    except (InvalidDataError, RuntimeError):  # a ragged or nested one
+        return f"making a tensor like a {kind_of(x)} on {target}", target
 
 
 def _random(

@@ -215,6 +215,8 @@ def test_random_keys_are_copied_and_have_no_numpy_dtype():
     assert (jax.random.key_data(key) == jax.random.key_data(jax.random.key(7))).all()
     with pytest.raises(UnsupportedDtypeError, match="key_data"):
         unidev.to_numpy(key)
+    like = unidev.zeros_like(key, device="gpu:0")
+    assert (like.dtype, str(unidev.device_of(like))) == (key.dtype, "gpu:0")
 
 
 def test_threads_of_unidev_have_the_64_bits_of_the_thread_that_starts_them():

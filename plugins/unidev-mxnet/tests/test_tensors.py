@@ -34,6 +34,13 @@ def test_sparse_arrays_are_copied_as_what_they_are(stype, target):
     assert not unidev.shares_memory(x, y)
     assert unidev.shares_memory(x, x)
     assert unidev.to_numpy(y).tobytes() == VALUES.tobytes()
+    for like in (x, make(mx.nd.NDArray)):
+        zeros = unidev.zeros_like(like, device=target)
+        assert (type(zeros), str(unidev.device_of(zeros))) == (type(like), target)
+        assert not unidev.to_numpy(zeros).any()
+    with pytest.raises(unidev.UnsupportedOperation, match=f"ones_like of a {stype} array"):
+        unidev.ones_like(x)
+    assert type(unidev.ones_like(make(mx.nd.NDArray))) is mx.nd.NDArray
 
 
 def test_rows_share_the_storage_of_the_whole_and_disjoint_rows_share_it_too():

@@ -72,7 +72,10 @@ def test_the_gradient_goes_back_through_a_copy_of_a_coo_tensor_and_of_no_csr_ten
 @pytest.mark.filterwarnings("ignore:\\nNon compatible API:Warning")
 def test_a_sparse_tensor_is_no_array():
     x = sparse()
-    for act in (lambda: unidev.to_numpy(x), lambda: unidev.array(x, dtype="float64")):
+    for act in (
+        lambda: unidev.to_numpy(x), lambda: unidev.array(x, dtype="float64"),
+        lambda: unidev.zeros_like(x), lambda: unidev.ones_like(x, device="gpu:1"),
+    ):  # fmt: skip
         with pytest.raises(unidev.UnsupportedOperation, match="sparse"):
             act()
 

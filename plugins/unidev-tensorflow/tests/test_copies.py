@@ -197,6 +197,17 @@ def test_composite_tensors_are_copied_by_their_parts(name):
         assert unidev.shares_memory(moved, moved)
 
 
+def test_a_ragged_tensor_has_its_like_and_others_are_refused_by_name():
+    for name, x in composites().items():
+        if name == "ragged":
+            made = unidev.ones_like(x, device="gpu:1")
+            assert (type(made), str(unidev.device_of(made))) == (tf.RaggedTensor, "gpu:1")
+            assert made.to_list() == [[[1.0], [1.0, 1.0]], [[1.0]]]
+        elif name in ("sparse", "extension"):
+            with pytest.raises(unidev.UnsupportedOperation, match=f"like a {type(x).__name__}"):
+                unidev.zeros_like(x)
+
+
 def test_a_composite_whose_parts_lie_apart_has_no_device_and_can_be_brought_together():
     pair = Pair(unidev.ones(2, device="gpu:0"), unidev.ones(3, device="gpu:1"))
     with pytest.raises(unidev.UnsupportedOperation, match="gpu:0, gpu:1"):

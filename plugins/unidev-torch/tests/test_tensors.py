@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import nn
 from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.masked import masked_tensor
+from torch.nested import nested_tensor as nested
 
 import unidev
 
@@ -30,9 +32,6 @@ def test_a_conjugated_or_negated_view_keeps_its_values(source: str, target: str)
 
 
 def test_a_subclass_stays_one() -> None:
-    class Mine(torch.Tensor):
-        pass
-
     x = torch.ones(3).as_subclass(Mine)
     assert unidev.as_in_device(x, "cpu") is x
     for target in DEVICES:
@@ -67,6 +66,49 @@ def test_a_jagged_nested_tensor_is_copied_but_for_its_offsets() -> None:
     assert torch.equal(x.values(), y.values())
     assert not unidev.shares_memory(x, y)
     assert unidev.device_of(unidev.copy_to(x, "gpu:1")) is unidev.gpu(1)
+
+
+class Mine(torch.Tensor):
+    pass
+
+
+LIKE = {
+    "jagged": lambda: nested([torch.ones(2), torch.ones(3)], layout=torch.jagged),
+    "nested": lambda: nested([torch.ones(2), torch.ones(3)]),
+    "subclass": lambda: torch.ones(2, 3).as_subclass(Mine),
+    "csr": lambda: torch.eye(3).to_sparse_csr(),
+    "channels_last": lambda: torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta:UserWarning")
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("what", LIKE)
+@pytest.mark.parametrize("function", ["zeros_like", "ones_like", "empty_like"])
+def test_a_tensor_like_another_is_of_its_kind(what: str, function: str) -> None:
+    x = LIKE[what]()
+    own, made = getattr(torch, function)(x), getattr(unidev, function)(x)
+    assert (type(made), made.layout, made.is_nested) == (type(own), own.layout, own.is_nested)
+    if what == "channels_last":
+        there = getattr(unidev, function)(x, device="gpu:1")
+        assert made.stride() == there.stride() == x.stride()
+        assert unidev.device_of(there) is unidev.gpu(1)
+    if function != "empty_like":
+        parts = made.values() if made.is_nested or what == "csr" else made
+        assert parts.eq(function == "ones_like").all()
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*MaskedTensor:UserWarning")
+def test_a_tensor_like_a_kind_that_torch_does_not_fill_is_refused_with_its_name() -> None:
+    quantized = torch.quantize_per_tensor(torch.ones(2), 0.5, 0, torch.qint8)
+    for x, function, kind in (
+        (masked_tensor(torch.ones(2), torch.ones(2) > 0), unidev.zeros_like, "MaskedTensor"),
+        (torch.eye(2).to_sparse(), unidev.ones_like, "sparse_coo"),
+        (quantized, unidev.zeros_like, "quantized"),
+    ):
+        with pytest.raises(unidev.UnsupportedOperation, match=f"of a {kind} tensor"):
+            function(x)
 
 
 # torch says so of all tensors of these kinds; they are still in use.

@@ -128,6 +128,14 @@ class NumpyBackend(Backend):
         """``numpy.full``."""
         return self._on(np.full(shape, value, dtype), device)
 
+    def new_like(self, x: Array, value: int | None, device: Device) -> Array | None:
+        """By NumPy's own, in the order of ``x``, and of its class, a mask included."""
+        if type(x) is np.ndarray and x.flags.c_contiguous:
+            return None
+        _refuse_references(x)
+        made: Array = _LIKE[value](x)
+        return made if device is self.device_of(made) else self.copy_to(made, device, False)
+
     def synchronize(self, device: Device) -> None:
         """Do nothing: NumPy is synchronous."""
 
@@ -141,6 +149,7 @@ class NumpyBackend(Backend):
         return array if device.kind == "cpu" else SimulatedArray.place(array, device)
 
 
+_LIKE: Any = {0: np.zeros_like, 1: np.ones_like, None: np.empty_like}
 _NUMPY_2 = int(np.__version__.partition(".")[0]) >= 2
 
 

@@ -166,6 +166,13 @@ class JaxBackend(Backend):
         with wide(x.dtype):
             return jnp.full_like(x, value)
 
+    def new_like(self, x: Any, value: int | None, device: Device) -> Any:
+        """Of a random key or a weakly typed array, such a one; else from shape and dtype."""
+        x = plain(x)
+        if isinstance(x.dtype, np.dtype) and not x.weak_type:
+            return None
+        return self.copy_to(self.full_like(x, value or 0), device, False)
+
     def copy_to(self, x: Any, device: Device, non_blocking: bool) -> Any:
         """``jax.device_put``, which autograd records; of a sharded array, the whole."""
         x = plain(x)

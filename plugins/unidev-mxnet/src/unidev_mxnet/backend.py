@@ -236,6 +236,19 @@ class MxnetBackend(Backend):
                 mx.nd.broadcast_to(one.as_nd_ndarray(), shape=shape, out=made.as_nd_ndarray())
         return made
 
+    def new_like(self, x: Any, value: int | None, device: Device) -> Any:
+        """Of the class of ``x``, a legacy or a sparse one; of these, MXNet has zeros alone."""
+        if isinstance(x, mx.np.ndarray):
+            return None
+        if isinstance(x, BaseSparseNDArray):
+            if value:
+                raise UnsupportedOperation(
+                    f"ones_like of a {x.stype} array", "MXNet has none: pass x.tostype('default')"
+                )
+            with numpy_shapes():
+                return mx.nd.sparse.zeros(x.stype, x.shape, ctx=device.native, dtype=x.dtype)
+        return self.full(x.shape, value or 0, x.dtype, device).as_nd_ndarray()
+
     def extents(self, x: Any) -> Sequence[Extent]:
         """Waits until ``x`` is written."""
         from unidev_mxnet.memory.extents import storage_extents

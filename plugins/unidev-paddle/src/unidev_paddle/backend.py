@@ -289,6 +289,11 @@ class PaddleBackend(Backend):
         # The public paddle.full changes Paddle's default place while it runs.
         return paddle._C_ops.full(shape, value, dtype, device.native)
 
+    def new_like(self, x: Tensor, value: int | None, device: Device) -> None:  # noqa: ARG002
+        """From shape and dtype; Paddle's own refuse sparse tensors."""
+        if not x.is_dense():
+            raise not_dense(x)
+
     def extents(self, x: Tensor) -> Sequence[Extent]:
         """The allocation that holds ``x``, from the offset of ``x`` in it; of each sparse part."""
         self.device_of(x)

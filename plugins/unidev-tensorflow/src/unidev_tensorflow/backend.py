@@ -272,6 +272,18 @@ class TensorFlowBackend(Backend):
         zeros = tf.zeros_like(x)
         return zeros if value == 0 else tf.fill(tf.shape(x), tf.cast(value, x.dtype))
 
+    def new_like(self, x: Any, value: int | None, device: Device) -> Any:
+        """TensorFlow's own keeps ragged tensors, and refuses other composite ones but slices."""
+        if isinstance(x, tf.RaggedTensor):
+            return self.copy_to((tf.ones_like if value else tf.zeros_like)(x), device, False)
+        if isinstance(x, COMPOSITES) and not isinstance(x, tf.IndexedSlices):
+            is_sparse = isinstance(x, tf.SparseTensor)
+            raise UnsupportedOperation(
+                f"a tensor like a {type(x).__name__}",
+                f"pass {'tf.sparse.to_dense(x)' if is_sparse else 'its tensors'}",
+            )
+        return None
+
     def is_on_host(self, device: Device) -> bool:
         """Whether the device's memory is the host's: true for CPUs and simulated GPUs."""
         return self._devices.is_on_host(device)

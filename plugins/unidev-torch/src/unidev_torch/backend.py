@@ -287,6 +287,13 @@ class TorchBackend(Backend):
         """``torch.full``."""
         return torch.full(shape, value, dtype=dtype, device=device.native)
 
+    def new_like(self, x: torch.Tensor, value: int | None, device: Device) -> torch.Tensor | None:
+        """By torch's own, which keeps strides, sparse and jagged layouts, and subclasses."""
+        is_strided = type(x) is torch.Tensor and x.layout is torch.strided
+        if is_strided and x.is_contiguous() and not (x.is_nested or x.is_quantized):
+            return None
+        return tensors.new_like(x, value, device.native, is_simulated=self.simulated_count > 0)
+
     def cast(self, x: torch.Tensor, dtype: torch.dtype, device: Device) -> torch.Tensor:
         """``to`` with device and dtype; a complex tensor is never converted to a real one."""
         tensors.check_memory(x)

@@ -23,6 +23,7 @@ _NUMPY_NAMES = {getattr(torch, name): name for name in NAMES if name != "bfloat1
 _NOT_ON_MPS = frozenset({"float64", "complex128"})
 """For a torch that does not report dtypes."""
 
+_LIKE = {0: torch.zeros_like, 1: torch.ones_like, None: torch.empty_like}
 _CPU = torch.device("cpu")
 _PLAIN = frozenset({torch.Tensor, torch.nn.Parameter})
 _LAZY = (UninitializedBuffer, UninitializedParameter)
@@ -153,6 +154,30 @@ def unstorable(x: torch.Tensor) -> str | None:
     if x.layout is not torch.strided:
         return f"it is {_kind_of(x)}: keep x.to_dense()"
     return None
+
+
+def new_like(
+    x: torch.Tensor, value: int | None, native: torch.device, *, is_simulated: bool
+) -> torch.Tensor:
+    """Zeros, ones or (None) undefined values by torch's own functions.
+
+    Raises:
+        UnsupportedOperation: torch makes none, as ones like a sparse tensor.
+    """
+    if x.device != native:
+        check_movable(x, is_simulated=is_simulated)
+    try:
+        with torch.no_grad():
+            return _LIKE[value](x, device=native)
+    except (NotImplementedError, TypeError) as error:  # the second is MaskedTensor's
+        is_dense = x.layout is torch.strided and not x.is_nested
+        kind = "quantized" if x.is_quantized else type(x).__name__ if is_dense else _kind_of(x)
+        raise UnsupportedOperation(
+            f"{_LIKE[value].__name__} of a {kind} tensor",
+            "torch has none: pass x.dequantize()"
+            if x.is_quantized
+            else f"torch has none: unidev.full(x.shape, {value or 0}, dtype=x.dtype) is dense",
+        ) from error
 
 
 def from_numpy(
