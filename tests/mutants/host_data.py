@@ -29,6 +29,12 @@ def only_aligned_host_arrays_aliased(sound, operation, target):
     return upload_unless_aligned
 
 
+@mutant("host_data.put_host_arrays", simulated_count=0)
+def a_column_of_times_fails_the_batch(backend):
+    """As tensors have no such dtype: ``torch.as_tensor`` of a table's columns."""
+    replace_value(host_data, "_NO_NUMBERS", "OSUT")
+
+
 @mutant("host_data.put_tensors")
 def arrays_beside_tensors_stay(backend):
     """Where a batch holds tensors, its arrays stay on the host: accelerate's ``send_to_device``."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
+_TIMES = np.array(["2026-11-28"], "datetime64[D]")
 _ALIGNMENT = 64
 """Bytes: JAX, for one, shares memory with host arrays that are aligned so, and only with them."""
 
@@ -32,10 +33,12 @@ def test_put_host_arrays(bench: Workbench, device: Device) -> None:
         for offset in (0, 4):
             array = _placed(case.values, offset)
             where = f"{case.dtype} {array.shape}, {offset} bytes off, to {device}"
-            put = unidev.device_put({"x": [array], "y": Point(array, "name")}, device)
+            tree = {"x": [array], "y": Point(array, "name"), "times": _TIMES}
+            put = bench.works(unidev.device_put, tree, device)
             made = put["x"][0]
             assert made is put["y"].x, f"{where}: an array that occurs twice became two tensors"
             assert put["y"].y == "name", f"{where}: a string was changed"
+            assert put["times"] is _TIMES, f"{where}: an array of times was changed"
             _check_made(bench, array, made, device, where)
 
 
