@@ -218,11 +218,10 @@ def _new_numbers(
     own: Mapping[str, Any], names: Mapping[str, Entry], file: Checkpoint
 ) -> tuple[dict[str, Any], list[str]]:
     """The value in the file of each number, its own where a file has none; and the problems."""
-    new: dict[str, Any] = dict(own)
-    problems = []
+    new, recorded, problems = dict(own), file.numbers or {}, []
     for name, old in own.items():
-        if name in (file.numbers or {}):
-            new[name] = (file.numbers or {})[name]
+        if name in recorded:
+            new[name] = recorded[name]
         elif name in names:
             new[name] = _number(file, names[name], old)
             if new[name] is None:

@@ -42,11 +42,7 @@ class ShardedCheckpoint:
         return sum(shard.nbytes for shard in self._shards)
 
     def check(self) -> None:
-        """As of a single file, each of them.
-
-        Raises:
-            CheckpointError: a file has changed since unidev wrote it.
-        """
+        """As of a single file, each of them."""
         for shard in self._shards:
             shard.check()
             self.ties |= shard.ties
@@ -54,11 +50,7 @@ class ShardedCheckpoint:
                 self.numbers = (self.numbers or {}) | shard.numbers
 
     def read(self, entry: Entry, buffer: Array) -> Array:
-        """As of a single file.
-
-        Raises:
-            CheckpointError: the file is too short.
-        """
+        """As of a single file."""
         return self._shard_of[entry.name].read(entry, buffer)
 
     def digest_of(self, entry: Entry) -> bytes:
