@@ -134,10 +134,10 @@ def _each(x: Any, device: DeviceLike, non_blocking: bool, verb: Callable[..., An
         nonlocal seen, device
         if backend is not seen:
             if seen is not None:
+                from unidev.tensors.device_messages import two_backends
+
                 raise BackendMismatchError(
-                    f"one container holds tensors of two backends, {seen.name} and {backend.name}. "
-                    "Convert them to one framework first: unidev.device_put(tree, device) makes "
-                    "tensors of NumPy's arrays, unidev.device_get(tree) makes arrays of all.",
+                    two_backends("one container holds tensors", seen.name, backend.name),
                     backend=backend.name,
                 )
             seen, device = backend, resolve_device(device, backend)
