@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.contract.optional import BackendPart
+
 if TYPE_CHECKING:
-    from unidev.contract.backend import Backend
     from unidev.device import Device
     from unidev.values import MemoryHolder
 
@@ -85,9 +86,9 @@ class Memory(NamedTuple):
 class DetailedMemory(Memory):
     """More than the three numbers, which alone are the tuple."""
 
-    _reserved_bytes: int | None = None
-    _driver: DriverMemory | None = None
-    _is_shared: bool = False
+    reserved_bytes: int | None = None
+    driver: DriverMemory | None = None
+    is_shared: bool = False
 
     @classmethod
     def of(
@@ -99,34 +100,15 @@ class DetailedMemory(Memory):
     ) -> Memory:
         """``memory`` with its details."""
         made = cls(*memory)
-        made._reserved_bytes, made._driver = reserved_bytes, driver
-        made._is_shared = is_shared
+        made.reserved_bytes, made.driver, made.is_shared = reserved_bytes, driver, is_shared
         return made
 
-    @property
-    def reserved_bytes(self) -> int | None:
-        """Bytes held by the framework's allocator, in tensors and in reserve."""
-        return self._reserved_bytes
 
-    @property
-    def driver(self) -> DriverMemory | None:
-        """The driver's count."""
-        return self._driver
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether free and total are the host's."""
-        return self._is_shared
-
-
-class PeakCounter(ABC):
+class PeakCounter(BackendPart, ABC):
     """A framework's own count of its tensors' memory on a device, and of its peak.
 
     Every method raises ``UnsupportedOperation`` for a device on which the framework does not count.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def used_bytes(self, device: Device) -> int:
