@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.optional import Unsupported, declinable, optional
+from unidev.contract.optional import BackendPart, Unsupported, declinable, optional
 from unidev.errors import PluginError, UnsupportedOperation
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Tensor = Any
 
 
-class Autograd(ABC):
+class Autograd(BackendPart, ABC):
     """A framework's automatic differentiation."""
 
     def __init__(self, backend: Backend) -> None:
@@ -31,7 +31,7 @@ class Autograd(ABC):
                 "`of_tensors` and `of_model`: an Autograd must have one of them.",
                 backend=backend.name,
             )
-        self.backend = backend
+        super().__init__(backend)
 
     @abstractmethod
     def leaf(self, x: Tensor) -> Tensor:

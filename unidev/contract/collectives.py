@@ -7,12 +7,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.contract.optional import optional
+from unidev.contract.optional import BackendPart, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unidev.contract.backend import Backend
     from unidev.device import Device
 
     Tensor = Any
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     """``Backend.copy_to``, reported to traces: always new memory."""
 
 
-class Collectives(ABC):
+class Collectives(BackendPart, ABC):
     """Reductions of tensors over several devices of one process.
 
     unidev has checked the arguments, leaves out empty tensors, and calls all but ``rows`` and
@@ -34,9 +33,6 @@ class Collectives(ABC):
     Because sums overflow or lose digits, or because the framework has no kernel. The result is that
     of the wider dtype, rounded once; an integer's lower bits.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def pack(self, tensors: Sequence[Tensor]) -> Tensor:
@@ -86,7 +82,7 @@ class Collectives(ABC):
         """``x[start:stop]``, on the device of ``x``; it may share memory with ``x``."""
         return x[start:stop]
 
-    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:  # noqa: B027
+    def check_dense(self, tensors: Sequence[Tensor], is_packed: bool) -> None:
         """Raise ``UnsupportedOperation`` for a sparse, ragged or nested tensor.
 
         With ``is_packed``, before ``pack``; else before ``rows`` and ``concatenate``, which may

@@ -5,12 +5,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract.optional import BackendPart
 from unidev.errors import InvalidDataError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from unidev.contract.backend import Backend
 
 
 class Rows(ABC):
@@ -40,11 +39,8 @@ class Rows(ABC):
         """
 
 
-class Loader(ABC):
+class Loader(BackendPart, ABC):
     """Opens the framework's own loaders and data sets for ``unidev.group().shard``."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def rows(self, data: Any) -> Rows | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.contract.optional import BackendPart
 from unidev.errors import InvalidDataError, UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from unidev.contract.backend import Backend
     from unidev.device import Device
 
 
@@ -23,14 +23,11 @@ class StepMemory(NamedTuple):
     peak."""
 
 
-class Estimator(ABC):
+class Estimator(BackendPart, ABC):
     """Runs a step on likenesses of its arguments, and counts the memory of their tensors."""
 
     takes_no_memory = False
     """Whether the likenesses have shapes and dtypes only, so that any batch can be tried."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def run(

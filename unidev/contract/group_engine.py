@@ -8,11 +8,12 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract.optional import BackendPart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from unidev.contract.backend import Backend
     from unidev.device import Device
     from unidev.system.host.events import HelperProcess
 
@@ -86,7 +87,7 @@ class GroupSetting(ABC):
         """Variables for each worker, and processes beside them. Starts and opens nothing."""
 
 
-class GroupEngine(ABC):
+class GroupEngine(BackendPart, ABC):
     """The framework's collectives in one worker of a run.
 
     unidev compares structures, shapes and dtypes of all workers before it calls the engine, packs
@@ -124,9 +125,6 @@ class GroupEngine(ABC):
 
     Then it also joins what torchrun has started; ``Rendezvous.folder`` is None there.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:

@@ -9,10 +9,11 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.contract.optional import BackendPart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unidev.contract.backend import Backend
     from unidev.contract.layers import Model, Tensor
     from unidev.contract.training_probe import Optimizer
     from unidev.device import Device
@@ -48,11 +49,8 @@ class Training:
     """Whether the optimizer refuses the CPU once it has taken a step."""
 
 
-class HardwareProbe(ABC):
+class HardwareProbe(BackendPart, ABC):
     """Witnesses and samples for real GPUs, through the framework's own calls."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def recorded(self, work: Callable[[], object]) -> Sequence[RecordedCopy]:

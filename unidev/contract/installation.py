@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from unidev.contract.optional import BackendPart
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from unidev.contract.backend import Backend
 
 
 class Wheel(NamedTuple):
@@ -57,11 +57,8 @@ class Build:
     """The framework's own installation page."""
 
 
-class Installation(ABC):
+class Installation(BackendPart, ABC):
     """The installed framework. Used only once the framework is imported."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def build(self) -> Build:

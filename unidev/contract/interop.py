@@ -5,15 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract.optional import BackendPart
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
-
-    from unidev.contract.backend import Backend
 
     Tensor = Any
 
 
-class Interop(ABC):
+class Interop(BackendPart, ABC):
     """Behind ``convert``: gives tensors' memory to other frameworks, and takes theirs.
 
     ``export`` and ``adopt`` raise ``UnsupportedOperation`` or ``BufferError`` for memory that
@@ -23,9 +23,6 @@ class Interop(ABC):
 
     keeps_read_only = False
     """Whether tensors made by ``adopt(…, is_read_only=True)`` cannot be written to."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def export(self, x: Tensor) -> Any:

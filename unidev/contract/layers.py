@@ -11,6 +11,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.contract.optional import BackendPart
 from unidev.errors import UnsupportedOperation
 from unidev.system.wording import kind_of
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     import numpy as np
-
-    from unidev.contract.backend import Backend
 
     Array = np.ndarray[Any, Any]
     Tensor = Any
@@ -42,14 +41,11 @@ class Moments(NamedTuple):
     """Those by this worker's own mean and deviations, from those by ``mean`` and ``variance``."""
 
 
-class Layers(ABC):
+class Layers(BackendPart, ABC):
     """Makes the framework's own layers, built, on the CPU, with the given weights.
 
     Each can be called with a tensor, and computes on the device of its weights.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def dense(self, weight: Array, bias: Array | None, /) -> Model:
@@ -161,14 +157,11 @@ class Layers(ABC):
         )
 
 
-class Functions(ABC):
+class Functions(BackendPart, ABC):
     """The framework's own functions: differentiable, and computed on the device of ``x``.
 
     The caller has checked that all tensors are on one device.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None, /) -> Tensor:

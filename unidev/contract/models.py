@@ -9,7 +9,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
-from unidev.contract.optional import optional
+from unidev.contract.optional import BackendPart, optional
 from unidev.errors import CheckpointError
 from unidev.system.interrupts import held_interrupts
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract.backend import Backend
     from unidev.device import Device
 
     Part = Any
@@ -35,7 +34,7 @@ class Stored(NamedTuple):
     """``transpose(tensor, axes)`` has the layout of the file; None: the tensor has it already."""
 
 
-class AnyModels:
+class AnyModels(BackendPart):
     """What unidev needs for models of either kind: those with an identity, and trees.
 
     A backend has one of the two classes below.
@@ -54,9 +53,6 @@ class AnyModels:
     all that itself, by ``copy_to`` and ``from_numpy``; of this part, only ``read`` sees tensors of
     a tree.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     # -- checkpoints -------------------------------------------------------------------------------
 

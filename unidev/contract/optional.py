@@ -13,6 +13,8 @@ from unidev.errors import PluginError, UnsupportedOperation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unidev.contract.backend import Backend
+
 _Method = TypeVar("_Method")
 
 
@@ -97,6 +99,13 @@ def abilities_of(cls: type) -> dict[str, str]:
 
 def _label(default: object) -> str:
     return "" if isinstance(default, type) else str(getattr(default, "label", ""))
+
+
+class BackendPart:
+    """A part of a backend, such as its ``Layers``; created with the backend, on first use."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend = backend
 
 
 class Part:

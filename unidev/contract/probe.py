@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.contract.optional import declinable, optional
+from unidev.contract.optional import BackendPart, declinable, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract.backend import Backend, Extent
+    from unidev.contract.backend import Extent
     from unidev.contract.hardware_probe import HardwareProbe
     from unidev.contract.layers import Array, Tensor
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
@@ -31,15 +31,12 @@ class TransferExample(NamedTuple):
     name."""
 
 
-class Probe(ABC):
+class Probe(BackendPart, ABC):
     """Access to a backend for the conformance suite alone, through the framework's *own* calls.
 
     It must not use the backend's methods (except where a default does), because the suite judges
     them by it. The suite calibrates it before each run, which exposes a probe that misreports.
     """
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def make(self, array: Array, device: Device) -> Tensor:

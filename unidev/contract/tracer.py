@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from unidev.contract.optional import BackendPart
 from unidev.system.forking import fork_safe_lock
 
 if TYPE_CHECKING:
@@ -20,11 +21,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import FrameType
 
-    from unidev.contract.backend import Backend
     from unidev.values import PlannedTransfer
 
 
-class Tracer:
+class Tracer(BackendPart):
     """Reports what a framework moves between devices, whichever of its calls does so.
 
     Patches, hooks and slows down nothing unless ``watch`` is open. Other threads are not affected.
@@ -57,9 +57,6 @@ class Tracer:
 
     patches: AbstractContextManager[object] = nullcontext()
     """Entered before each scope and left after it, such as ``Patches``."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     def watch(
         self, begin: Callable[[PlannedTransfer], Any], end: Callable[[Any], None]

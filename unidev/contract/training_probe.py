@@ -8,12 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.optional import declinable, optional
+from unidev.contract.optional import BackendPart, declinable, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from unidev.contract.backend import Backend
     from unidev.device import Device
 
     Optimizer = Any
@@ -21,11 +20,8 @@ if TYPE_CHECKING:
     from unidev.contract.layers import Array, Model, Tensor
 
 
-class AutogradProbe(ABC):
+class AutogradProbe(BackendPart, ABC):
     """Gradients, through the framework's own calls."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def gradients(
@@ -54,11 +50,8 @@ class AutogradProbe(ABC):
     """The value of a tensor's flag (``requires_grad``), read while ``function`` runs."""
 
 
-class ModelProbe(ABC):
+class ModelProbe(BackendPart, ABC):
     """Sample models and optimizers, through the framework's own calls."""
-
-    def __init__(self, backend: Backend) -> None:
-        self.backend = backend
 
     @abstractmethod
     def model(self) -> Model:
