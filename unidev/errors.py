@@ -1,36 +1,4 @@
-"""Every error that unidev raises.
-
-    UnidevError
-    ├── BackendError
-    │   ├── BackendNotFoundError        (LookupError)   no backend has that name
-    │   ├── AmbiguousBackendError       (LookupError)   several candidates, none selected
-    │   ├── FrameworkNotInstalledError  (ImportError)   the plugin's framework is not installed
-    │   ├── PluginError                 (RuntimeError)  the plugin does not load
-    │   └── BackendMismatchError        (ValueError)    two backends are mixed in one call
-    ├── DeviceError
-    │   ├── DeviceSpecError             (ValueError)    the argument does not specify a device
-    │   ├── DeviceNotFoundError         (LookupError)   the device is not available
-    │   └── DeviceMismatchError         (ValueError)    tensors are on different devices
-    ├── TensorError
-    │   ├── NotATensorError             (TypeError)     not a tensor of any backend
-    │   ├── DeletedTensorError          (RuntimeError)  the tensor's memory has been freed
-    │   ├── UnsupportedDtypeError       (TypeError)     the framework does not have that dtype
-    │   └── InvalidDataError            (ValueError)    an invalid shape, value or seed
-    ├── ModelError
-    │   ├── NotAModelError              (TypeError)     not a model of any backend
-    │   └── CheckpointError             (ValueError)    the file cannot be loaded into this model
-    ├── ContainerError
-    │   ├── UnsupportedContainerError   (TypeError)     its tensors would not be moved
-    │   └── CircularContainerError      (ValueError)    the container contains itself
-    ├── ScopeError                      (RuntimeError)  exit from a ``with`` not entered here
-    ├── TransferForbiddenError          (RuntimeError)  a guard forbids this transfer
-    ├── SimulationError                 (RuntimeError)  simulated devices are not available
-    ├── RunError                        (RuntimeError)  workers of ``unidev.run``
-    │   ├── WorkerFailedError                           the worker that failed first
-    │   └── CollectiveError                             an exchange between workers failed
-    ├── FrameworkError                  (RuntimeError)  the framework failed: see its cause
-    │   └── OutOfDeviceMemoryError      (MemoryError)   the device has too little free memory
-    └── UnsupportedOperation            (NotImplementedError)  the backend cannot do this
+"""Every error that unidev raises: an ``UnidevError``, and mostly a builtin exception, too.
 
 A message states what failed, what was found, and what to do. Attributes hold the same facts.
 """
