@@ -137,7 +137,8 @@ def _range(dtype: str) -> tuple[str, float, float]:
 def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    types = _types_in(data)
+    types: set[type] = set()
+    _collect_types([data], types, [])
     for cls in types:
         refuse_masked(cls)
     _check_types(types)
@@ -165,20 +166,11 @@ def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[An
         ) from None
 
 
-def _types_in(data: object) -> set[type]:
-    """The types of the items in nested lists and tuples, or of ``data`` itself."""
-    found: set[type] = set()
-    if isinstance(data, (list, tuple)):
-        _collect_types(data, found, [])
-    else:
-        found.add(type(data))
-    return found
-
-
 def _collect_types(items: Any, found: set[type], around: list[int]) -> None:
+    """Add the types of what is in nested lists and tuples; ``around`` has the lists' ids."""
     if id(items) in around:
         raise InvalidDataError(f"the {kind_of(items)} contains itself: {shown(items)}.")
-    if len(around) == _DEEPEST:
+    if len(around) > _DEEPEST:
         raise InvalidDataError(f"the lists are nested deeper than {_DEEPEST} levels.")
     types = set(map(type, items))
     nested = {cls for cls in types if issubclass(cls, (list, tuple))}
