@@ -114,22 +114,8 @@ def _real(device: Device, gpu: Gpu | None, backend: Backend) -> FreeMemory:
     if shares_host_memory(gpu, device, backend):
         return _of_host(device)
     found = None if gpu is None else memory_of(gpu)
-    if found is None:
-        raise _unreadable(device, backend)
-    return FreeMemory(device, found.free_bytes, found.total_bytes, found.holders)
-
-
-def _of_host(device: Device) -> FreeMemory:
-    free, total = free_and_total()
-    if free is None or total is None:
-        raise UnsupportedOperation(
-            f"reading the free memory of {device}",
-            "it is the host's, and this system does not report that",
-        )
-    return FreeMemory(device, free, total, is_shared=True)
-
-
-def _unreadable(device: Device, backend: Backend) -> UnsupportedOperation:
+    if found is not None:
+        return FreeMemory(device, found.free_bytes, found.total_bytes, found.holders)
     installation = backend.installation
     accelerator = None if isinstance(installation, Unsupported) else installation.accelerator()
     reason = (
@@ -140,4 +126,14 @@ def _unreadable(device: Device, backend: Backend) -> UnsupportedOperation:
         else f"only NVIDIA's driver reports it without a context, and {device.native_name} is "
         f"not CUDA's; unidev.memory({str(device)!r}) may create the context, and read it"
     )
-    return UnsupportedOperation(f"reading the free memory of {device}", reason)
+    raise UnsupportedOperation(f"reading the free memory of {device}", reason)
+
+
+def _of_host(device: Device) -> FreeMemory:
+    free, total = free_and_total()
+    if free is None or total is None:
+        raise UnsupportedOperation(
+            f"reading the free memory of {device}",
+            "it is the host's, and this system does not report that",
+        )
+    return FreeMemory(device, free, total, is_shared=True)
