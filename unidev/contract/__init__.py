@@ -10,10 +10,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev.contract.autograd import Autograd
-    from unidev.contract.backend import Backend, Children
+    from unidev.contract.backend import Backend, Children, CopyStream
     from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, SimulatedGpus, Simulator
     from unidev.contract.collectives import Collectives
-    from unidev.contract.copy_stream import CopyStream
     from unidev.contract.data_loaders import (
         EpochBatches,
         Loader,
@@ -88,10 +87,9 @@ _NAMES = {
     "device": "Device",
     "values": "PlannedTransfer",
     "contract.autograd": "Autograd",
-    "contract.backend": "Backend",
+    "contract.backend": "Backend CopyStream",
     "contract.backend_spec": "BackendSpec CONTRACT_VERSION SimulatedGpus Simulator",
     "contract.collectives": "Collectives",
-    "contract.copy_stream": "CopyStream",
     "contract.estimating": "Estimator StepMemory",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting Rendezvous",
     "contract.hardware_probe": "HardwareProbe RecordedCopy Training",

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
 
 
 class Abilities:
-    """The optional abilities of a :class:`Backend`, which has this class as its base.
-
-    A backend that has one overrides it; one that does not keeps the default, or gives its own
-    reason with ``unsupported``.
-    """
+    """The optional abilities of a :class:`Backend`, which derives from this class."""
 
     probe: Probe = optional(
         "can be judged by the conformance suite",

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend_spec import BackendSpec
-    from unidev.contract.copy_stream import CopyStream
 
     Tensor = Any
     """The framework's own tensor: unidev does not wrap it."""
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 MEMORY_NUMBERS = ("requested", "free", "total", "shape", "dtype")
 """The names that ``Backend.out_of_memory_numbers`` may have in braces."""
 
-__all__ = ["Backend", "Extent", "Memory", "Unsupported", "part", "unsupported"]
+__all__ = ["Backend", "CopyStream", "Extent", "Memory", "Unsupported", "part", "unsupported"]
 
 
 class Backend(Abilities, ABC):
@@ -155,9 +154,8 @@ class Backend(Abilities, ABC):
 
         ``spec`` is an object, or a string that is not in unidev's spelling, which is read first:
         where JAX calls a simulated ``gpu:0`` by the name ``cpu:1``, that string is unidev's CPU 1.
-        Returns None if it does
-        not specify a device of this framework. Returns an index out of range unchanged, never
-        clamped.
+        Returns None if it does not specify a device of this framework. Returns an index out of
+        range unchanged, never clamped.
         """
 
     @abstractmethod
@@ -408,3 +406,29 @@ class Backend(Abilities, ABC):
         autograd records. By default, it does nothing.
         """
         return contextlib.nullcontext()
+
+
+class CopyStream(ABC):
+    """A queue of copies to one device; ``Backend.copy_stream`` makes one.
+
+    ``copy`` and ``mark`` are called in one thread, ``hand_out`` in the thread that uses the copies.
+    """
+
+    @abstractmethod
+    def copy(self, x: Tensor) -> Tensor | None:
+        """A copy of ``x`` on the device, in new memory; None for a tensor that it cannot copy.
+
+        ``x`` is on any device of the framework. It may be changed and dropped as soon as this
+        returns, though the bytes may arrive later: copy those of the host to pinned memory first.
+        """
+
+    @abstractmethod
+    def mark(self) -> Any:
+        """The end of the queue, as it is now."""
+
+    @abstractmethod
+    def hand_out(self, mark: Any, tensors: Sequence[Tensor]) -> None:
+        """Let work that this thread queues from now on wait for the copies before ``mark``.
+
+        ``tensors`` were made by them. Does not wait itself, and waits for nothing else.
+        """

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.contract.backend import Backend
-    from unidev.contract.copy_stream import CopyStream
+    from unidev.contract.backend import Backend, CopyStream
     from unidev.device import Device
     from unidev.tensors.devices import DeviceLike
 
