@@ -21,8 +21,7 @@ from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of
 from unidev.tensors.device_messages import two_backends
-from unidev.tensors.handles import Handle, model_of
-from unidev.tensors.kinds import MODEL, classify, shape_of
+from unidev.tensors.kinds import MODEL, Handle, classify, model_of, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from unidev.tensors.checks import MOST_NAMED
 from unidev.tensors.containers import tensors_of
 from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import resolve_device
-from unidev.tensors.handles import Handle, model_of
-from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, classify, is_optimizer
+from unidev.tensors.kinds import CONTAINER, MODEL, OTHER, Handle, classify, is_optimizer, model_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

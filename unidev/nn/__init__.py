@@ -21,7 +21,7 @@ from unidev.models.placing import backend_of_model, place_on
 from unidev.nn import functional as functional
 from unidev.system.arguments import flag, fraction, pair, size
 from unidev.tensors.generator import draw
-from unidev.tensors.handles import model_of
+from unidev.tensors.kinds import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,14 +164,12 @@ def train_mode(model: Model, /) -> Model:
     Raises:
         UnsupportedOperation: this kind of model has no such mode; the message says what to do.
     """
-    _set_mode(model, True)
-    return model
+    return _in_mode(model, True)
 
 
 def eval_mode(model: Model, /) -> Model:
     """Put ``model`` into inference mode; returns it. The opposite of ``train_mode``."""
-    _set_mode(model, False)
-    return model
+    return _in_mode(model, False)
 
 
 def _combined(name: str, layers: tuple[Model, ...], *beside: Model) -> Model:
@@ -189,9 +187,10 @@ def _combined(name: str, layers: tuple[Model, ...], *beside: Model) -> Model:
         return getattr(backends[0].layers, name)(layers, *beside)
 
 
-def _set_mode(model: Model, is_training: bool) -> None:
+def _in_mode(model: Model, is_training: bool) -> Model:
     found = model_of(model)
     backend_of_model(found).layers.set_mode(found, is_training)
+    return model
 
 
 def _made(make: Callable[[Layers], Model]) -> Model:

@@ -25,7 +25,6 @@ from unidev.errors import (
     UnsupportedOperation,
 )
 from unidev.system.wording import kind_of, shown
-from unidev.tensors.handles import model_of
 from unidev.tensors.hidden_tensors import (
     Movable,
     has_own_to,
@@ -43,6 +42,7 @@ from unidev.tensors.kinds import (
     is_opaque,
     is_optimizer,
     is_plain,
+    model_of,
     not_a_tensor,
 )
 from unidev.tensors.taking_apart import (

@@ -20,15 +20,13 @@ from unidev.device import Device
 from unidev.errors import InvalidDataError, NotATensorError, UnidevError, UnsupportedOperation
 from unidev.system.wording import kind_of
 from unidev.tensors.contents import HEAP_TYPE, ITEMS, attributes_of, is_looked_into
-from unidev.tensors.handles import Handle
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from unidev.contract.backend import Backend, Extent
-
 
 TENSOR, MODEL, CONTAINER, OTHER = "tensor", "model", "container", "other"
 
@@ -36,6 +34,27 @@ PLAIN: set[type] = {int, float, complex, bool, str, bytes, type(None), Device}
 """Exact types of leaves that neither are nor hold tensors; ``is_plain`` adds others."""
 
 _PLAIN_MODULES = ("pathlib", "pathlib._local", "datetime", "decimal", "fractions", "uuid")
+
+
+class Handle:
+    """An object that verbs take for ``model``, which it has at work on several devices.
+
+    A package above adds one by deriving from this class.
+    """
+
+    model: Any
+    backend: Backend
+
+    def value_and_grad(
+        self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
+    ) -> tuple[Any, Any]:
+        """``evaluate(model, arguments, options)``, a loss and gradients, for all devices."""
+        raise NotImplementedError
+
+
+def model_of(x: Any) -> Any:
+    """The model that ``x`` stands for, if it is a handle; else ``x`` itself."""
+    return x.model if issubclass(type(x), Handle) else x
 
 
 def classify(x: object) -> tuple[str, Backend | None]:

@@ -11,7 +11,7 @@ from unidev.models.trees import is_tree, rebuilt, with_numbers
 from unidev.system.arguments import checked_path
 from unidev.system.wording import bytes_text, kind_of
 from unidev.tensors.devices import default_device, resolve_device
-from unidev.tensors.handles import model_of
+from unidev.tensors.kinds import model_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from unidev.system.arguments import non_negative_integer
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.containers import tensors_of
-from unidev.tensors.handles import Handle
-from unidev.tensors.kinds import CONTAINER, TENSOR, classify
+from unidev.tensors.kinds import CONTAINER, TENSOR, Handle, classify
 from unidev.tensors.transfer import as_in_device
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from unidev.parallel.exchange.group import group
 from unidev.system.wording import shown
 from unidev.tensors.converting import convert
 from unidev.tensors.creating import array, to_numpy
-from unidev.tensors.handles import model_of
 from unidev.tensors.host_data import device_put
-from unidev.tensors.kinds import TENSOR, classify
+from unidev.tensors.kinds import TENSOR, classify, model_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

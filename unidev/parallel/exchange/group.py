@@ -28,7 +28,7 @@ from unidev.system.arguments import flag, non_negative_integer, real_number, siz
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy
 from unidev.tensors.devices import resolve_device
-from unidev.tensors.handles import model_of
+from unidev.tensors.kinds import model_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
