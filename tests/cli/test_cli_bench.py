@@ -143,11 +143,8 @@ def test_ctrl_c_while_it_measures_ends_with_130_and_writes_nothing(tmp_path: Pat
     assert names(tmp_path) == set()
 
 
-def test_a_backend_that_is_not_there_is_named(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "unidev", "bench", "--backend", "nobody"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+def test_a_backend_that_is_not_there_is_named(tmp_path: Path, unidev) -> None:
+    done = unidev("bench", "--backend", "nobody")
     assert done.returncode == 1
     assert done.stderr.startswith("unidev: there is no backend 'nobody'")
     assert names(tmp_path) == set()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-import subprocess
-import sys
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -28,22 +26,19 @@ GREET = """
 
 
 @pytest.fixture
-def unidev(tmp_path: Path):
+def unidev(tmp_path: Path, unidev):
     """Runs ``unidev`` where the distribution ``acme`` adds the command ``name`` by ``module``."""
 
     def run(
         *words: str, name: str = "greet", module: str = GREET, target: str = "acme_cli:command"
-    ) -> subprocess.CompletedProcess[str]:
+    ):
         information = tmp_path / "acme-1.0.dist-info"
         information.mkdir()
         (information / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
         (information / "entry_points.txt").write_text(f"[unidev.commands]\n{name} = {target}\n")
         (tmp_path / "acme_cli.py").write_text(textwrap.dedent(module))
         path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-        return subprocess.run(
-            [sys.executable, "-m", "unidev", *words], env={**os.environ, "PYTHONPATH": path},
-            cwd=tmp_path, capture_output=True, text=True,
-        )  # fmt: skip
+        return unidev(*words, PYTHONPATH=path)
 
     return run
 

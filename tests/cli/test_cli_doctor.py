@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,20 +82,8 @@ def plugin(tmp_path):
 
 
 @pytest.fixture
-def doctor(tmp_path):
-    """Runs `unidev doctor` in a folder of its own, in a pipe."""
-
-    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "unidev", "doctor", *words],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-
-    return run
+def doctor(unidev):
+    return partial(unidev, "doctor")
 
 
 @pytest.fixture
@@ -280,19 +268,12 @@ def test_a_framework_that_hangs_is_ended_and_progress_is_shown(doctor, plugin) -
     assert done.returncode == 1
 
 
-def test_an_interruption_ends_every_child(tmp_path, plugin) -> None:
-    pids = tmp_path / "pid"
-    stay = f"import os, time; open({str(pids)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "unidev", "doctor"], cwd=tmp_path, stderr=subprocess.DEVNULL,
-        env={**os.environ, "UNIDEV_PLUGINS": plugin(load=stay)},
-    )  # fmt: skip
-    while not (pids.exists() and pids.read_text()):
-        time.sleep(0.05)
-    parent.send_signal(signal.SIGINT)
-    assert parent.wait(300) == 130
+def test_an_interruption_ends_every_child(tmp_path, plugin, interrupted) -> None:
+    pid = tmp_path / "pid"
+    stay = f"import os, time; os.symlink(str(os.getpid()), {str(pid)!r}); time.sleep(600)"
+    assert interrupted(pid, "doctor", UNIDEV_PLUGINS=plugin(load=stay)) == 130
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pids.read_text()), 0)
+        os.kill(int(os.readlink(pid)), 0)
 
 
 NVML = """
@@ -346,19 +327,15 @@ def test_a_driver_that_hangs_ends_the_process_or_counts_wrongly_is_a_finding(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_does_not_wait_for_a_driver_that_hangs(tmp_path, plugin, number) -> None:
+def test_an_interruption_does_not_wait_for_a_driver_that_hangs(
+    tmp_path, plugin, interrupted, number
+) -> None:
     begun = tmp_path / "begun"
     init = f"open({str(begun)!r}, 'w').close(); threading.Event().wait()"
     (tmp_path / "pynvml.py").write_text(NVML.format(init=init))
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "unidev", "doctor", "--backend", "strange", "--timeout", "3600"],
-        cwd=tmp_path, stderr=subprocess.DEVNULL,
-        env={**os.environ, "UNIDEV_PLUGINS": plugin()},
-    )  # fmt: skip
-    while not begun.exists():
-        time.sleep(0.05)
-    parent.send_signal(number)
-    assert parent.wait(120) == 128 + number
+    words = ("doctor", "--backend", "strange", "--timeout", "3600")
+    found = interrupted(begun, *words, number=number, UNIDEV_PLUGINS=plugin())
+    assert found == 128 + number
 
 
 def test_a_pipe_gets_plain_text_and_whole_lines(doctor, plugin) -> None:

@@ -2,12 +2,8 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 from textwrap import dedent
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 from named_gpus import write_plugin
@@ -16,28 +12,6 @@ from unidev.cli.capability_table import to_markdown
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-
-class Unidev(Protocol):
-    def __call__(self, *words: str, **environment: str) -> subprocess.CompletedProcess[str]: ...
-
-
-@pytest.fixture
-def unidev(tmp_path: Path) -> Unidev:
-    """Runs the command line in a folder of its own, in a pipe."""
-
-    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "unidev", *words],
-            cwd=tmp_path,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-
-    return run
 
 
 PLUGIN = """
@@ -77,7 +51,7 @@ def plugin(
     return name
 
 
-def asked(unidev: Unidev, *words: str, **environment: str) -> dict[str, dict]:
+def asked(unidev, *words: str, **environment: str) -> dict[str, dict]:
     """What `unidev info --json` says, by plugin; the document itself under ``""``."""
     done = unidev("info", "--json", *words, **environment)
     assert done.returncode == 0, done.stderr
@@ -342,20 +316,12 @@ def test_options_that_need_another_say_so(unidev) -> None:
     assert (done.returncode, "--json excludes --markdown" in done.stderr) == (2, True)
 
 
-def test_an_interruption_ends_every_child(tmp_path) -> None:
-    pids = tmp_path / "pid"
-    stay = f"import os, time; open({str(pids)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
-    environment = {**os.environ, "UNIDEV_PLUGINS": plugin(tmp_path, load=stay)}
-    parent = subprocess.Popen(
-        [sys.executable, "-m", "unidev", "info"], cwd=tmp_path, env=environment,
-        stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    while not (pids.exists() and pids.read_text()):
-        time.sleep(0.05)
-    parent.send_signal(signal.SIGINT)
-    assert parent.wait(300) == 130
+def test_an_interruption_ends_every_child(tmp_path, interrupted) -> None:
+    pid = tmp_path / "pid"
+    stay = f"import os, time; os.symlink(str(os.getpid()), {str(pid)!r}); time.sleep(600)"
+    assert interrupted(pid, "info", UNIDEV_PLUGINS=plugin(tmp_path, load=stay)) == 130
     with pytest.raises(ProcessLookupError):
-        os.kill(int(pids.read_text()), 0)
+        os.kill(int(os.readlink(pid)), 0)
 
 
 def test_help_and_version_come_without_importing_commands(unidev) -> None:

@@ -80,11 +80,8 @@ def test_no_temporary_folder_is_one_clean_line(tmp_path, words) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["nan", "inf"])
-def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(seconds) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "unidev", "info", "--timeout", seconds],
-        stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+def test_a_timeout_that_is_no_number_of_seconds_is_wrong_usage(unidev, seconds) -> None:
+    done = unidev("info", "--timeout", seconds)
     assert (done.returncode, "a positive number of seconds" in done.stderr) == (2, True)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -17,19 +16,14 @@ PREPARED = "prepare 2 as cuda 1024 L4\nimport\n"
 
 
 @pytest.fixture
-def simulate(tmp_path):
+def simulate(tmp_path, unidev):
     """Runs the command in a folder with a framework whose GPUs can be called ``cuda``."""
     write_plugin(tmp_path)
     (tmp_path / "program.py").write_text(PROGRAM)
 
-    def run(*words, **variables):
-        return subprocess.run(
-            [sys.executable, "-m", "unidev", "simulate", *map(str, words)],
-            env={**os.environ, "PYTHONPATH": str(tmp_path), **variables},
-            cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-
-    return run
+    return lambda *words, **variables: unidev(
+        "simulate", *words, **{"PYTHONPATH": str(tmp_path), **variables}
+    )
 
 
 NAMED = ("--as", "cuda", "--gpus", "2", "--memory", "1KiB", "--like", "L4", "--")

@@ -147,10 +147,7 @@ def test_a_gpu_that_goes_away_ends_it_with_the_reason() -> None:
     ("words", "said"),
     [("--watch", "--watch needs a terminal"), ("--watch --json", "--watch excludes --json")],
 )
-def test_in_a_pipe_it_is_an_error(words: str, said: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "unidev", "info", *words.split()],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
+def test_in_a_pipe_it_is_an_error(unidev, words: str, said: str) -> None:
+    done = unidev("info", *words.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
