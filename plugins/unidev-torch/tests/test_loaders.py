@@ -67,7 +67,7 @@ def test_tensors_beside_arrays_choose_the_framework() -> None:
 
     put = unidev.device_put({"x": np.ones(2, np.float32), "y": torch.zeros(2)}, "gpu:0")
     assert put["x"].device == put["y"].device == unidev.gpu(0).native
-    with pytest.raises(unidev.BackendMismatchError, match=r"unidev\.device_put\(tree, device\)"):
+    with pytest.raises(unidev.DeviceNotFoundError, match=r"device_put\(x, 'gpu:0'\) makes tensors"):
         unidev.copy_to({"x": np.ones(2), "y": torch.zeros(2)}, "gpu:0")
 
 

@@ -96,11 +96,10 @@ class NumpyBackend(Backend):
             copied: Array = x.copy()
             return copied
         if type(x) not in (np.ndarray, SimulatedArray):
-            refuse_masked(type(x))
+            way = "x.filled(value), or x.data" if hasattr(x, "filled") else "numpy.asarray(x)"
             raise UnsupportedOperation(
                 f"moving a {type(x).__name__} to {device}",
-                "only plain arrays can move to a simulated GPU; pass numpy.asarray(x), which has "
-                "the values alone",
+                f"only plain arrays can move to a simulated GPU; pass {way}, the values alone",
             )
         return self._on(x.view(np.ndarray).copy(), device)
 
