@@ -272,15 +272,8 @@ class Backend(Abilities, ABC):
         """
         return False
 
-    def has_whole_shape(self, x: Tensor) -> bool:
-        """Whether ``zeros`` can make another of the shape and dtype of ``x``; else ``full_like``.
-
-        By default if it is not traced. Not of nested tensors, whose rows have other lengths.
-        """
-        return not self.traced(x)
-
     def full_like(self, x: Tensor, value: Any) -> Tensor:
-        """A tensor of the shape and dtype of such an ``x``, filled with one Python number.
+        """A tensor of the shape and dtype of a traced ``x``, filled with one Python number.
 
         It will be where ``x`` will be. Override it if the framework does not know the device of a
         traced tensor, or not its whole shape.

@@ -20,6 +20,7 @@ from unidev.system.arguments import real_number
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of
+from unidev.tensors.creating import zeros_like
 from unidev.tensors.device_messages import two_backends
 from unidev.tensors.kinds import MODEL, Handle, classify, model_of, shape_of
 
@@ -239,16 +240,9 @@ def _computed(
     if True not in is_missing:
         return loss, found
     return loss, [
-        _zeros_like(backend, leaf) if gradient is None else gradient
+        zeros_like(leaf) if gradient is None else gradient
         for leaf, gradient in zip(leaves, found, strict=True)
     ]
-
-
-def _zeros_like(backend: Backend, x: Any) -> Any:
-    doing = "making a gradient of zeros"
-    if not backend.has_whole_shape(x):
-        return call(backend, backend.full_like, x, 0, doing=doing)
-    return call(backend, backend.zeros, tuple(x.shape), x.dtype, backend.device_of(x), doing=doing)
 
 
 def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:

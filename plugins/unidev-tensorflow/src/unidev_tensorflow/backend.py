@@ -257,16 +257,8 @@ class TensorFlowBackend(Backend):
         """A value in a graph of ``tf.function``, or one of Keras's functional models."""
         return is_symbolic(x)
 
-    def has_whole_shape(self, x: Any) -> bool:
-        """Not of ragged tensors."""
-        return not (isinstance(x, tf.RaggedTensor) or self.traced(x))
-
     def full_like(self, x: Any, value: Any) -> Any:
         """In a graph, from the shape that ``x`` has when it runs. Keras's values have no graph."""
-        if isinstance(x, tf.RaggedTensor) and not self.traced(x):
-            flat = x.flat_values
-            made = self.full(tuple(flat.shape), value, flat.dtype, self.device_of(x))
-            return x.with_flat_values(made)
         if not isinstance(x, tf.Tensor):
             raise symbolic(x)
         zeros = tf.zeros_like(x)

@@ -149,16 +149,6 @@ class TorchBackend(Backend):
             return isinstance(x, torch.Tensor)
         return type(x).__name__ == "FakeTensor"
 
-    def has_whole_shape(self, x: torch.Tensor) -> bool:
-        """Not of nested tensors; quantized ones have their scale besides."""
-        return not (x.is_nested or x.is_quantized or self.traced(x))
-
-    def full_like(self, x: torch.Tensor, value: Any) -> torch.Tensor:
-        """``full_like``, which nested tensors of the strided layout do not have."""
-        if x.is_nested:
-            return torch.empty_like(x, requires_grad=False).fill_(value)
-        return torch.full_like(x, value, requires_grad=False)
-
     def synchronize(self, device: Device) -> None:
         """Does nothing for the CPU, whose work is done when torch's calls return.
 

@@ -168,15 +168,15 @@ def new_like(
         check_movable(x, is_simulated=is_simulated)
     try:
         with torch.no_grad():
+            if x.is_quantized and value is not None:  # zeros_like refuses
+                return torch.full_like(x, value, device=native)
             return _LIKE[value](x, device=native)
     except (NotImplementedError, TypeError) as error:  # the second is MaskedTensor's
-        is_dense = x.layout is torch.strided and not x.is_nested
-        kind = "quantized" if x.is_quantized else type(x).__name__ if is_dense else _kind_of(x)
+        is_strided = x.layout is torch.strided and not x.is_nested
+        kind = type(x).__name__ if is_strided else _kind_of(x)
         raise UnsupportedOperation(
             f"{_LIKE[value].__name__} of a {kind} tensor",
-            "torch has none: pass x.dequantize()"
-            if x.is_quantized
-            else f"torch has none: unidev.full(x.shape, {value or 0}, dtype=x.dtype) is dense",
+            f"torch has none: unidev.full(x.shape, {value or 0}, dtype=x.dtype) is dense",
         ) from error
 
 
