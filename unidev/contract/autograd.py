@@ -37,8 +37,7 @@ class Autograd(BackendPart, ABC):
     def leaf(self, x: Tensor) -> Tensor:
         """``x`` as a leaf to differentiate with respect to: ``x`` itself, if it already is one.
 
-        Otherwise another tensor that shares its memory (no copy), without history. ``x`` is not
-        changed.
+        Else another tensor that shares its memory, without history. ``x`` is not changed.
         """
 
     def gradients(
@@ -49,21 +48,18 @@ class Autograd(BackendPart, ABC):
         """``loss_of()``, detached, and its gradient with respect to each leaf.
 
         For frameworks that record what is computed with a tensor, wherever a function has it from.
-        Others override :meth:`of_tensors` and :meth:`of_model` instead.
+        Those that differentiate functions of arguments override the two methods below instead.
 
         A gradient is None where the loss does not depend on the leaf, else a new tensor of the
         leaf's dtype on the leaf's device. If tensors are mutable, it shares no memory with another
         gradient or a leaf. Autograd records only while ``loss_of`` runs. Gradients that the
         framework stores (``x.grad``) are left unchanged. If the framework does not compute where
-        the operands are, ``loss_of`` runs in a scope of the leaves' common device, if they have
-        one.
+        the operands are, ``loss_of`` runs in a scope of the leaves' device, if they share one.
         """
+        only = "models" if _overrides(type(self), "of_model") else "tensors and containers of them"
         raise UnsupportedOperation(
             "value_and_grad of this argument",
-            f"the {self.backend.name} backend differentiates only "
-            + (
-                "models" if _overrides(type(self), "of_model") else "tensors and containers of them"
-            ),
+            f"the {self.backend.name} backend differentiates only {only}",
         )
 
     def of_tensors(
@@ -71,9 +67,8 @@ class Autograd(BackendPart, ABC):
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """As :meth:`gradients`, where the loss is a function of the leaves.
 
-        Override it if the framework differentiates functions with respect to their arguments.
-        ``loss_of`` is called once, with tensors that represent the leaves, in the same order. The
-        default calls it with the leaves themselves.
+        ``loss_of`` is called once, with tensors that represent the leaves, in the same order; by
+        default with the leaves themselves.
         """
         return self.gradients(partial(loss_of, leaves), leaves)
 
@@ -82,7 +77,6 @@ class Autograd(BackendPart, ABC):
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """As :meth:`gradients`, where the loss is a function of the model.
 
-        Override it if the framework differentiates functions with respect to their arguments.
         ``loss_of`` is called once, with ``model`` or with a model that represents it; buffers that
         it changes there, such as running statistics, have their new values in ``model`` when this
         returns, and keep their old ones if ``loss_of`` raises.
@@ -115,8 +109,7 @@ class Autograd(BackendPart, ABC):
     def no_grad(self) -> AbstractContextManager[Any]:
         """A scope in which autograd records nothing in this thread, copies neither.
 
-        However it is left, the thread records as before; other threads record, also those that are
-        started inside it.
+        However it is left, the thread records as before; other threads, also new ones, record.
 
         A framework that cannot stop recording replaces this with ``unsupported``; one that records
         only inside a function that it differentiates may raise instead when it is entered there.

@@ -2,8 +2,7 @@
 
 A plugin is a module (or object) with one hook, ``unidev_register_backend`` (see ``hookspecs``),
 which returns a ``BackendSpec`` (see ``backend_spec``). The spec imports no framework; it names the
-:class:`Backend` subclass, whose module imports it, once. unidev's own four framework backends use
-nothing else.
+:class:`Backend` subclass, whose module imports it, once. unidev's own use nothing else.
 
 The abstract methods of :class:`Backend` are required. Every optional ability (``abilities``)
 defaults to :func:`unsupported`. A backend that has the ability overrides it; one that does not
@@ -54,8 +53,7 @@ class Backend(Abilities, ABC):
 
     unidev checks arguments before it calls a backend: a :class:`Device` is this backend's own and
     available, a tensor is an instance of ``tensor_types``, a shape is a tuple of non-negative ints,
-    and a dtype is the framework's own. Errors listed in ``framework_errors`` reach the user as
-    :class:`FrameworkError`.
+    and a dtype is the framework's own. ``framework_errors`` become :class:`FrameworkError`.
 
     unidev itself reads only ``x.shape`` (an iterable of ints) and ``x.dtype`` (the framework's own,
     as in ``dtypes``) from a tensor; the backend provides everything else.
@@ -154,8 +152,7 @@ class Backend(Abilities, ABC):
 
         ``spec`` is an object, or a string that is not in unidev's spelling, which is read first:
         where JAX calls a simulated ``gpu:0`` by the name ``cpu:1``, that string is unidev's CPU 1.
-        Returns None if it does not specify a device of this framework. Returns an index out of
-        range unchanged, never clamped.
+        None: it specifies no device of this framework. An index out of range is not clamped.
         """
 
     @abstractmethod
@@ -167,8 +164,7 @@ class Backend(Abilities, ABC):
 
         Raises:
             UnsupportedOperation: ``x`` is traced and has no device yet, spread over several
-                devices, on a device of another process, or in memory that belongs to none; states
-                where it is.
+                devices, on another process's device, or in memory of none; states where it is.
             DeletedTensorError: its memory has been freed.
         """
 
@@ -237,8 +233,7 @@ class Backend(Abilities, ABC):
     def synchronize(self, device: Device) -> None:
         """Block until all work queued on ``device`` is done.
 
-        Starts no runtime and creates no context: where nothing has run, there is nothing to wait
-        for.
+        Starts no runtime and creates no context: where nothing has run, it returns at once.
         """
 
     # -- has a default that a backend may improve on -----------------------------------------------
@@ -293,9 +288,8 @@ class Backend(Abilities, ABC):
     def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
         """``copy_to(x, device)`` if ``x`` is on ``device`` already; otherwise, or in doubt, None.
 
-        On the hot path: override it to check and copy in fewer steps. ``device`` is unchecked, so
-        it may be a string or another backend's device; any exception makes unidev take the slow
-        path.
+        On the hot path: override it to check and copy in fewer steps. ``device`` may be a string or
+        another backend's device; after any exception, unidev takes the slow path.
         """
         return self.copy_to(x, device, False) if self.device_of(x) is device else None
 
@@ -336,8 +330,7 @@ class Backend(Abilities, ABC):
         Such as the pytrees of JAX, ``torch.utils._pytree``, ``tf.nest``: what the framework itself
         takes apart when a user hands it a container. Called only for objects whose class neither
         unidev (dicts, dataclasses, what ``register_container`` was given) nor a backend's
-        ``containers`` knows, whichever framework's tensors they hold. None, as by default: it is no
-        container to this framework.
+        ``containers`` knows, whoever's tensors they hold. None, as by default: no container here.
 
         Returns:
             The children by the steps that lead to them, as they are written in a path (``.x``,
@@ -379,8 +372,7 @@ class Backend(Abilities, ABC):
     def hardware_index(self, kind: str, index: int) -> int | None:  # noqa: ARG002
         """The number by which CUDA, or another vendor's runtime, calls the device; None: unknown.
 
-        It counts what environment variables leave visible. Override it if the framework counts
-        otherwise. Creates no context.
+        Among those that environment variables leave visible, as ``index``. Creates no context.
         """
         return index
 

@@ -58,8 +58,7 @@ class Simulator(ABC):
     def refusal(self, gpus: SimulatedGpus) -> str | None:
         """Why the framework cannot have GPUs with this name, memory or model; None if it can.
 
-        Ends with what to do. Must not import the framework. By default only the number can be
-        chosen.
+        Ends with what to do. Must not import the framework. By default only a number is taken.
         """
         for value, variable, why in (
             (gpus.name, SIMULATE_AS, "have a name of their own"),
@@ -116,8 +115,7 @@ class BackendSpec:
     simulator_install: str | None = None
     """The command that installs ``simulator``, if it is a distribution of its own.
 
-    Where its top-level module is missing, requesting simulated GPUs is a ``SimulationError`` with
-    this command.
+    Where its top-level module is missing, simulating is a ``SimulationError`` with this command.
     """
     group_setting: str | Callable[[], GroupSetting] = unsupported(  # noqa: RUF009  immutable
         "the backend's workers need nothing from the launcher"

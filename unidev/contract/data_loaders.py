@@ -48,8 +48,7 @@ class Loader(BackendPart, ABC):
 
         Raises:
             InvalidDataError: it has no length.
-            UnsupportedOperation: its order is its own, such as that of a sampler that draws with
-                weights; says what to do instead.
+            UnsupportedOperation: its order is its own, as of a weighted sampler; says what to do.
         """
 
 

@@ -19,8 +19,7 @@ class StepMemory(NamedTuple):
 
     device: Device
     by_kind: Mapping[str, int]
-    """The part of each kind, such as ``parameters``, at the moment of the peak; the sum is the
-    peak."""
+    """The part of each kind, such as ``parameters``, in the peak, which is their sum."""
 
 
 class Estimator(BackendPart, ABC):

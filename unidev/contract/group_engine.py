@@ -35,8 +35,7 @@ class Rendezvous:
     folder: Path | None
     """An empty folder that all workers share and that goes with the run; None between machines."""
     timeout_s: float
-    """How long the engine may wait for a worker; longer than ``run`` does, which names the one that
-    is missing and ends the run."""
+    """How long the engine may wait for a worker; ``run`` gives up before, and names that one."""
 
     @property
     def size(self) -> int:
@@ -94,8 +93,7 @@ class GroupEngine(BackendPart, ABC):
     small tensors by ``Backend.collectives``, leaves out empty ones, casts to ``wider`` and back,
     and calls in the same order on every worker, where autograd does not record. All workers get the
     same bits. Trees of up to 4 MiB on the CPUs of one host travel without it, in shared memory; the
-    suite sends them by it all the same. Errors in ``framework_errors`` reach the user as
-    ``CollectiveError``.
+    suite sends them by it all the same. ``framework_errors`` become ``CollectiveError``.
     """
 
     carries: Mapping[str, frozenset[str]] = MappingProxyType({})
@@ -148,9 +146,8 @@ class GroupEngine(BackendPart, ABC):
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """The sum, minimum or maximum over all workers; may write to ``flat`` and return it.
 
-        Not called for what is in ``gathered``.
-        Small tensors are packed into a flat one; a large one comes as it is, of any shape and any
-        strides.
+        Not called for what is in ``gathered``. Small tensors are packed into a flat one; a large
+        one may have any shape and strides.
         """
 
     def start_all_reduce(self, flat: Tensor, op: str) -> Callable[[], Tensor]:

@@ -64,8 +64,7 @@ class Installation(BackendPart, ABC):
     def build(self) -> Build:
         """The installed build: its accelerator and libraries, and other available builds.
 
-        Creates no context and initialises no driver: error messages use it too, in the user's
-        process.
+        Creates no context and initialises no driver: error messages in the user's process use it.
         """
 
     def accelerator(self) -> str | None:

@@ -26,8 +26,7 @@ class LauncherSpec:
     contract_version: int
     """The ``CONTRACT_VERSION`` that the plugin was written for, as a literal number."""
     load: str | Callable[[], type[Launcher]]
-    """The class as ``module:name``, imported when it is first used; or a function that returns it.
-    """
+    """The class as ``module:name``, imported on first use; or a function that returns it."""
     takes_address: bool = False
     """Whether it reaches other machines, by ``run(address=…)``.
 
@@ -44,8 +43,7 @@ class Launcher(ABC):
 
     The methods are called from one thread, in this order: ``gpu_count``, ``place``, ``free_ports``,
     ``shared_folder``, ``start``, any of the others, and ``end``, which is always called once the
-    object is made, also after an error or Ctrl-C in any of them. ``WorkerHost`` does the work on
-    each host.
+    object is made, also after an error or Ctrl-C in any of them. ``WorkerHost`` works on each host.
     """
 
     hosts: tuple[str, ...]

@@ -49,9 +49,8 @@ class AnyModels(BackendPart):
     """Whether nested containers of tensors are models, too, of which unidev makes new ones.
 
     For frameworks whose users keep parameters in trees, and replace them: dicts, dataclasses, what
-    ``Backend.opened`` takes apart. ``place`` and ``load_parameters`` return a new tree. unidev does
-    all that itself, by ``copy_to`` and ``from_numpy``; of this part, only ``read`` sees tensors of
-    a tree.
+    ``Backend.opened`` takes apart. ``place`` and ``load_parameters`` return a new tree, made by
+    ``copy_to`` and ``from_numpy``; of this part, only ``read`` sees a tree's tensors.
     """
 
     # -- checkpoints -------------------------------------------------------------------------------
@@ -159,8 +158,7 @@ class Models(AnyModels, ABC):
         A tied parameter is listed once, under its first name.
 
         Raises:
-            UnsupportedOperation: they do not exist until the model is built; states how to build
-                it.
+            UnsupportedOperation: they do not exist until the model is built; states how.
         """
 
     @abstractmethod
@@ -241,8 +239,7 @@ class Models(AnyModels, ABC):
     def wait_for(self, twins: Sequence[Part]) -> None:
         """Return once ``twins`` have arrived; by default they have when ``twin`` returns.
 
-        Override it where ``twin`` only begins a copy, since several take less time beside each
-        other.
+        Override it where ``twin`` only begins a copy, as several at once take less time.
         """
 
     @abstractmethod
@@ -252,8 +249,7 @@ class Models(AnyModels, ABC):
         What the framework keeps with the memory (device, gradient) is exchanged too; what the user
         has attached (flags, hooks) stays. A second swap restores both. Must either succeed or raise
         before it changes anything. A part may be swapped long after ``parts`` made it: exchange the
-        memory that its tensors have now, which is not that of then if ``place`` moved the model
-        away and back.
+        memory that its tensors have now, since ``place`` may have moved them away and back.
         """
 
     def is_on(self, part: Part, device: Device) -> bool:
@@ -356,8 +352,7 @@ class Models(AnyModels, ABC):
         A twin of one is empty, and compiled when it is first used. Without those of ``known``,
         which were compiled for this model before; None: all. If ``parts`` of the model are given,
         those suffice that are compiled for their memory: finding them takes no second walk. The
-        default has none: what frameworks compile mostly takes the memory that it is given at each
-        call.
+        default has none: compiled functions mostly take their memory as arguments.
         """
         return ()
 

@@ -154,8 +154,7 @@ def import_named(where: str, asker: str, backend: str | None = None) -> Any:
         backend: the backend's name, for the error.
 
     Raises:
-        PluginError: there is no such module, or no such name in it. Other errors during the import
-            propagate unchanged.
+        PluginError: there is no such module, or no such name in it. Other errors propagate.
     """
     module, _, name = where.partition(":")
     missing: ModuleNotFoundError | None = None

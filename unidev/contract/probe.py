@@ -27,8 +27,7 @@ class TransferExample(NamedTuple):
 
     call: Callable[[], object]
     transfers: Sequence[PlannedTransfer]
-    """None for a call that moves nothing between devices. An empty ``operation`` stands for any
-    name."""
+    """Empty if nothing moves between devices. An empty ``operation`` stands for any name."""
 
 
 class Probe(BackendPart, ABC):
@@ -68,8 +67,7 @@ class Probe(BackendPart, ABC):
 
         ``rows``: ``[1:-1]`` of the first axis, a contiguous part. ``reversed``: ``[::-1]`` of it,
         if strides may be negative. ``permuted``: the last axis as the second, without a gap in
-        memory, as images with channels last are. By default, none: override it, so that the suite
-        copies such tensors, too.
+        memory, as images with channels last are. By default, none.
         """
         return {}
 
@@ -119,8 +117,7 @@ class Probe(BackendPart, ABC):
         strings, ragged, sparse, quantized, masked and read-only ones, lazily conjugated ones, other
         byte orders, dtypes that ``Backend.dtypes`` lacks. ``read`` and ``extents`` must cover each
         of their parts, such as indices and masks. ``copy_to`` on their own device must work; a
-        backend may refuse to move one to another device, or to read it, as ``Backend.copy_to`` and
-        ``to_numpy`` say.
+        backend may refuse to move one to another device, or to read it.
         """
         return {}
 
@@ -168,9 +165,8 @@ class Probe(BackendPart, ABC):
     )
     """Tensors that ``Backend.device_of`` refuses, though this process can read all of them.
 
-    Sharded over several devices, replicated, in a GPU's pinned host memory. Each with the words by
-    which the refusal says where it is: the devices, the kind of memory. ``read`` reads them. Empty
-    where there is one device only.
+    Sharded over several devices, replicated, in a GPU's pinned host memory; each with the words of
+    the refusal for where it is: devices, kind of memory. ``read`` reads them. Empty for one device.
     """
 
     deleted: Callable[[Device], Tensor] = optional(
@@ -185,8 +181,7 @@ class Probe(BackendPart, ABC):
     )
     """Tensors on the device whose memory ends before their last element, but is not empty.
 
-    One for each way in which elements lie in memory: from its beginning, from an offset on, with
-    strides, in parts.
+    One for each layout in memory: from its beginning, from an offset on, with strides, in parts.
     """
 
     read_out: Callable[[Tensor], object] = optional(
@@ -204,8 +199,7 @@ class Probe(BackendPart, ABC):
     side_stream: Callable[[Device], AbstractContextManager[object]] = optional(
         "streams, which the conformance suite can use", "the framework has no streams"
     )
-    """Inside ``with probe.side_stream(gpu):``, that GPU and a new stream of it are the current ones
-    of this thread."""
+    """Inside ``with probe.side_stream(gpu):``, it and a new stream of it are this thread's."""
 
     compile: Callable[[Callable[..., Any]], Callable[..., Any]] = optional(
         "functions compiled by the user, which the conformance suite calls",

@@ -70,8 +70,7 @@ class Tracer(BackendPart):
 
         A transfer is reported once, as the outermost call that the user made: ``x.tolist()``, not
         each of its steps. Data that stays on its device is not a transfer. unidev's own verbs
-        report their transfers themselves: the caller that opens the scope ignores reports while
-        they run.
+        report their transfers themselves: other reports while they run are ignored.
 
         Scopes nest, and may be closed in any order. A transfer is reported to each, outermost
         first, and its end in reverse order. After the last scope, also after an exception,

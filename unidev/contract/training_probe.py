@@ -59,8 +59,7 @@ class ModelProbe(BackendPart, ABC):
 
         It maps float32 ``(n, 4)`` to ``(n, 4)``. It has two dense layers with one tied weight, a
         submodule that is shared (used in two places), a frozen parameter, statistics that training
-        updates (batch norm), and, if the framework has them, a buffer that is saved with the model
-        and one that is not.
+        updates (batch norm), and, if the framework has them, a buffer that is saved and one not.
         """
 
     @abstractmethod
@@ -178,8 +177,7 @@ class ModelProbe(BackendPart, ABC):
     """``counting_optimizer(model, is_other)``: one that counts its steps, such as Adam.
 
     If the framework has groups of parameters, those of the model are in two, with learning rates of
-    their own. With ``is_other``, it has other settings: those that ``Models.optimizer_state``
-    keeps."""
+    their own. With ``is_other``, the settings that ``optimizer_state`` keeps are others."""
 
     holding: Callable[[Mapping[str, Tensor], Mapping[str, Tensor]], Model] = optional(
         "models of given tensors", "the backend's probe makes no models of given tensors"
