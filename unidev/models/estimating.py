@@ -93,8 +93,7 @@ def estimate_memory(
             models and optimizers that it uses must be among ``arguments``. On PyTorch, numbers that
             it reads from tensors (``loss.item()``) are 1.
         arguments: a model, its optimizer, and the tensors of a batch, in any order, or containers
-            of such tensors. The first tensor gives the number of rows; others with as many rows
-            belong to the batch, too.
+            of such tensors. The first one gives the batch's rows; others with as many belong to it.
         of: memory for which to find the largest batch: bytes, a string such as ``"24GiB"``, or a
             card: ``"H100"``, ``"A100"``, ``"L4"`` or ``"T4"``. The step is then run with other
             batches, until the largest is found; where that takes memory which is not free, with two
@@ -109,8 +108,7 @@ def estimate_memory(
 
     Raises:
         UnsupportedOperation: the backend cannot estimate, or not this step; gives the reason.
-        InvalidDataError: ``of`` or an argument is not what it must be, or the step uses a tensor
-            that is not among its arguments.
+        InvalidDataError: an argument is invalid, or the step uses a tensor that is not among its.
 
     An example::
 
@@ -138,21 +136,14 @@ def estimate_memory(
             "there is no batch to enlarge: none of the step's arguments is a tensor with rows "
             f"along axis {axis}."
         )
-    found = runs.step_memory(batch)
-    largest, has_room = None, True
-    if limit is not None:
-        assert batch is not None
-        has_room = estimator.takes_no_memory or 2 * limit < _free_bytes(found.device, backend)
-        largest = runs.largest(batch, limit) if has_room else runs.extrapolated(batch, limit)
-    return MemoryEstimate(
-        found.device,
-        sum(found.by_kind.values()),
-        found.by_kind,
-        batch,
-        limit,
-        largest,
-        is_extrapolated=largest is not None and not has_room,
-    )
+    device, by_kind = runs.step_memory(batch)
+    estimate = MemoryEstimate(device, sum(by_kind.values()), by_kind, batch, limit)
+    if limit is None or not batch:
+        return estimate
+    if estimator.takes_no_memory or 2 * limit < _free_bytes(device, backend):
+        return estimate._replace(largest_batch=runs.largest(batch, limit))
+    found = runs.extrapolated(batch, limit)
+    return estimate._replace(largest_batch=found, is_extrapolated=True)
 
 
 class _Runs:
@@ -192,9 +183,8 @@ class _Runs:
     def largest(self, batch: int, limit: int) -> int:
         """The most rows whose peak is at most ``limit``, by running the step with others.
 
-        The peak is the largest of what is in use at each moment of the step, which is a straight
-        line over the rows. So it is convex, and a line through two of its points shows where to
-        look next.
+        What is in use at each moment is a straight line over the rows. So its maximum, the peak, is
+        convex, and a line through two of its points shows where to look next.
         """
         low, high = batch, 2 * batch
         while self._peak(high) <= self._peak(low) and high < batch << _MOST_DOUBLINGS:
