@@ -66,8 +66,7 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         tensors are immutable, they share no memory with each other or with a parameter. For a
         container, they come in a container of the same structure; for a model, in a dict by
         parameter name, without frozen parameters. Parameters that the loss does not depend on get
-        zero gradients. Gradients that the framework stores in the parameters (``x.grad``) are not
-        changed.
+        zero gradients. Gradients that the framework stores (``x.grad``) are not changed.
 
     Raises:
         InvalidDataError: ``function`` is not one.
@@ -135,9 +134,8 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
         ``parameters`` itself; if its tensors are immutable, a container of new ones.
 
     Raises:
-        InvalidDataError: names, shapes or devices do not match; the message says which. Nothing is
-            changed.
-        NotATensorError: a gradient is not a tensor. Nothing is changed.
+        InvalidDataError: names, shapes or devices do not match; the message says which.
+        NotATensorError: a gradient is not a tensor. After either, nothing is changed.
     """
     rate = real_number(lr)
     if rate is None:
@@ -146,9 +144,7 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     if kind == MODEL and backend is not None:
         named = backend.models.parameters(model_of(parameters))
         _check_names(named, gradients)
-        _descend(
-            backend, [named[name] for name in gradients], list(gradients.values()), float(rate)
-        )
+        _descend(backend, [named[name] for name in gradients], [*gradients.values()], float(rate))
         return parameters
     unique, backend = _unique(parameters)
     pairs = {id(x): (x, gradient) for x, gradient in _in_order(parameters, gradients)}
@@ -290,19 +286,16 @@ def _in_order(parameters: Any, gradients: Any) -> list[tuple[Any, Any]]:
             f"parameters ({len(ours.tensors)})."
         )
     if not ours.has_structure_of(theirs):  # with the same structure, paths are equal
-        _check_paths(ours.paths(), theirs.paths())
+        for path, other in zip(ours.paths(), theirs.paths(), strict=True):
+            if path != other:
+                raise InvalidDataError(
+                    f"a parameter is at {path or 'the top'}, but its gradient at "
+                    f"{other or 'the top'}: gradients must come in a container of the same "
+                    "structure."
+                )
     return [
         (x, gradient) for (x, _), (gradient, _) in zip(ours.tensors, theirs.tensors, strict=True)
     ]
-
-
-def _check_paths(paths: Sequence[str], others: Sequence[str]) -> None:
-    for path, other in zip(paths, others, strict=True):
-        if path != other:
-            raise InvalidDataError(
-                f"a parameter is at {path or 'the top'}, but its gradient at {other or 'the top'}: "
-                "gradients must come in a container of the same structure."
-            )
 
 
 def _descend(backend: Backend, xs: list[Any], gradients: list[Any], lr: float) -> Sequence[Any]:
