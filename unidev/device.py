@@ -35,8 +35,7 @@ class Device:
         backend: name of the backend, such as ``torch``.
         kind: ``cpu`` or ``gpu`` (any accelerator).
         index: device index among its kind, from 0.
-        native: the framework's own device object. The first access checks that the device is
-            available.
+        native: the framework's own device object; the first access checks that it is available.
 
     >>> import unidev
     >>> device = unidev.cpu()

@@ -47,8 +47,7 @@ def conv2d(
 ) -> Tensor:
     """Cross-correlate images with ``weight``, ``(out, in, height, width)``, and add ``bias``.
 
-    ``bias`` is ``(out,)``. ``stride`` and ``padding`` (zeros on each side) are integers, or pairs
-    ``(height, width)``.
+    ``bias`` is ``(out,)``; ``stride`` and ``padding`` (zeros) are integers or ``(height, width)``.
     """
     steps, edge = pair("stride", stride), pair("padding", padding, least=0)
     images, kernel = _shape_of_images(x), _shape(weight)

@@ -1,8 +1,7 @@
 """The attributes and items that an object holds.
 
-None of the object's own code runs: attributes are read by the interpreter's own descriptors, items
-by the methods of the builtin types. Properties, ``__getattr__``, ``__class__`` and ``__iter__`` of
-the object play no part.
+None of its code runs, such as properties, ``__getattr__``, ``__class__``, ``__iter__``: attributes
+are read by the interpreter's own descriptors, items by the methods of the builtin types.
 """
 
 from __future__ import annotations

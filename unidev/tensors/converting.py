@@ -70,8 +70,7 @@ def convert(
 
     Raises:
         NotATensorError, ContainerError: as of ``copy_to``.
-        BackendNotFoundError, FrameworkNotInstalledError: there is no such backend, or it is not
-            installed.
+        BackendNotFoundError, FrameworkNotInstalledError: there is no such backend, or framework.
         UnsupportedDtypeError: ``backend`` does not have the dtype of ``x``.
         UnsupportedOperation: memory cannot be shared, and ``copy`` is False; the message has the
             reason, such as another device or a simulated GPU.

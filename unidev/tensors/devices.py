@@ -140,8 +140,7 @@ def try_gpu(
 
     Free memory is read from NVIDIA's driver, from the host where a GPU shares its memory, or from
     the simulator, without creating a context on any GPU. What this process's allocator has in
-    reserve is not free. **This reserves nothing**: another process may take the memory before you
-    do.
+    reserve is not free. **This reserves nothing**: another process may take the memory first.
 
     Raises:
         DeviceSpecError: ``index`` is not a non-negative integer, ``free`` is not a size, or
@@ -166,8 +165,7 @@ def try_gpu(
 def try_all_gpus(*, free: int | str | None = None) -> list[Device]:
     """Every GPU of the selected backend, or ``[cpu()]`` if there is none.
 
-    With ``free``, every GPU with that much free memory now, as ``try_gpu`` reads it. Reserves
-    nothing.
+    With ``free``, every GPU with that much free memory, read as by ``try_gpu``. Reserves nothing.
 
     Raises:
         DeviceSpecError: ``free`` is not a size.
@@ -199,9 +197,8 @@ def memory(device: DeviceLike) -> Memory:
         ``(used_bytes, free_bytes, total_bytes)`` as the framework counts them; ``used_bytes`` is
         that of its own tensors where it reports them. ``.reserved_bytes`` is what its allocator
         holds, in tensors and in reserve, or None. For a real NVIDIA GPU, ``.driver`` has the
-        driver's counts for all processes, and ``.driver.holders`` lists the processes; otherwise
-        ``.driver`` is None. If the GPU has no memory of its own, ``.is_shared`` is true, and free
-        and total are the host's.
+        driver's counts for all processes, and ``.driver.holders`` lists the processes; else it is
+        None. If ``.is_shared``, the GPU has no memory of its own: free and total are the host's.
 
     May create the device's context.
 

@@ -210,8 +210,7 @@ def _check_types(types: set[type]) -> None:
 def check_fits(values: np.ndarray[Any, Any], dtype: str | None) -> None:
     """Raise InvalidDataError if a conversion to ``dtype`` would silently corrupt a value.
 
-    Rounding and truncating floats is allowed, as elsewhere; a value beyond the dtype's range and
-    an imaginary part are not.
+    Floats may be rounded and truncated; a value beyond the range and an imaginary part may not.
     """
     if dtype is None or not values.size:
         return

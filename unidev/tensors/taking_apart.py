@@ -1,7 +1,6 @@
 """One level of an object taken apart, and a new object built of other children.
 
-By functions that a program, a plugin or a framework's registry has for its class, or else by what
-it holds.
+By functions that a program, a plugin or a framework has registered, or else by what it holds.
 """
 
 from __future__ import annotations
@@ -33,7 +32,6 @@ NAMESPACE = "unidev"
 
 _BUILTIN = (OrderedDict, defaultdict, dict, list, tuple)
 """Those whose items can be replaced, the narrowest first."""
-
 
 registered: weakref.WeakSet[type] = weakref.WeakSet()
 """The classes that optree takes apart by functions of the program's, or of a plugin's."""
