@@ -199,22 +199,3 @@ def test_asking_for_the_choice_imports_no_framework(two_frameworks, run_python) 
         UNIDEV_BACKEND="two",
     )
     assert said == "two False False"
-
-
-def test_the_first_use_by_many_threads_at_once_chooses_once(run_python) -> None:
-    said = run_python(
-        """
-        import threading, unidev
-        start, seen = threading.Barrier(16), []
-        def use():
-            start.wait()
-            x = unidev.zeros(3)
-            y = unidev.copy_to([x], unidev.try_gpu())
-            seen.append((unidev.active_backend(), unidev.device_of(y), unidev.cpu()))
-        threads = [threading.Thread(target=use) for _ in range(16)]
-        for thread in threads: thread.start()
-        for thread in threads: thread.join()
-        print(len(seen), len(set(seen)))
-        """
-    )
-    assert said == "16 1"

@@ -23,16 +23,17 @@ def suite(request: pytest.FixtureRequest) -> None:
         need("tools", "unidev_conformance", install=TOOLS["unidev_conformance"])
 
 
+def shell(line, folder):
+    return subprocess.run(line, shell=True, cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.parametrize(
     ("redirection", "said"),
     [(">&-", "unidev: stdout is closed"), (">/dev/full", "No space left on device")],
 )
 @pytest.mark.parametrize("words", ["info", "info --json", "conform --list"])
 def test_an_output_that_takes_nothing_is_one_clean_line(tmp_path, words, redirection, said) -> None:
-    done = subprocess.run(
-        ["sh", "-c", f"{sys.executable} -m unidev {words} {redirection}"],
-        cwd=tmp_path, stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+    done = shell(f"{sys.executable} -m unidev {words} {redirection}", tmp_path)
     assert done.returncode == 2
     assert len(without_progress(done.stderr)) == 1
     assert said in done.stderr
@@ -58,9 +59,7 @@ def test_a_current_folder_that_is_gone_is_one_clean_line(tmp_path, words) -> Non
     (tmp_path / "program.py").write_text("")
     (tmp_path / "gone").mkdir()
     command = f"rmdir ../gone; {sys.executable} -m unidev {words.format(here=tmp_path)}"
-    done = subprocess.run(
-        ["sh", "-c", command], cwd=tmp_path / "gone", stderr=subprocess.PIPE, text=True, check=False
-    )
+    done = shell(command, tmp_path / "gone")
     assert done.returncode == 2
     assert without_progress(done.stderr) == [
         "unidev: the current folder has been deleted: change to another."
@@ -71,10 +70,8 @@ def test_a_current_folder_that_is_gone_is_one_clean_line(tmp_path, words) -> Non
 @pytest.mark.parametrize("words", ["info", "doctor", "conform numpy", "launch program.py"])
 def test_no_temporary_folder_is_one_clean_line(tmp_path, words) -> None:
     (tmp_path / "program.py").write_text("")
-    done = subprocess.run(  # as on a full disk: no file can be written
-        ["sh", "-c", f"ulimit -f 0; {sys.executable} -m unidev {words} | cat"], cwd=tmp_path,
-        stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
+    # As on a full disk: no file can be written.
+    done = shell(f"ulimit -f 0; {sys.executable} -m unidev {words} | cat", tmp_path)
     (line,) = without_progress(done.stderr)
     assert line.startswith("unidev: No usable temporary directory found in")
 
