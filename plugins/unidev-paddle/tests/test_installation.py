@@ -9,8 +9,6 @@ def built(monkeypatch, **reported):
     import paddle
     from paddle.base import core
 
-    from unidev_paddle.installation import PaddleInstallation
-
     for name in ("cuda", "rocm", "xpu"):
         monkeypatch.setattr(core, f"is_compiled_with_{name}", lambda name=name: name in reported)
         if name in reported:
@@ -19,7 +17,7 @@ def built(monkeypatch, **reported):
             )
     monkeypatch.setattr(paddle.version, "compiled_cuda_archs", reported.get("archs"), raising=False)
     monkeypatch.setattr(paddle.version, "cudnn", lambda: reported.get("cudnn", "False"))
-    return PaddleInstallation(backend).build()
+    return backend.installation.build()
 
 
 def test_a_build_for_the_cpu_is_told_as_such_with_the_published_command(monkeypatch) -> None:
@@ -39,9 +37,3 @@ def test_a_build_for_cuda_tells_its_versions_and_code(monkeypatch) -> None:
 
 def test_a_paddle_that_does_not_know_its_architectures_tells_none(monkeypatch) -> None:
     assert built(monkeypatch, cuda="11.8").architectures == ()
-
-
-def test_the_backend_has_it() -> None:
-    from unidev_paddle.installation import PaddleInstallation
-
-    assert isinstance(load_backend("paddle").installation, PaddleInstallation)

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import paddle
 import pytest
 
 import unidev
 from unidev.errors import UnsupportedOperation
-
-
-def test_uint16_does_not_become_bfloat16() -> None:
-    x = np.arange(3, dtype=np.uint16)
-    for copy in (None, False, True):
-        with pytest.raises(unidev.UnsupportedDtypeError, match="paddle has no dtype uint16"):
-            unidev.convert(x, "paddle", copy=copy)
 
 
 def test_a_tensor_with_a_gradient_is_shared_without_it() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import threading
 
@@ -175,13 +174,6 @@ def test_a_layer_compiled_before_the_move_computes_there():
     after = layer(ones(GPU))
     assert unidev.device_of(after) is GPU
     assert np.allclose(after.numpy(), before)
-
-
-def test_deepcopy_after_a_move_is_there_and_shares_nothing():
-    layer = unidev.place(linear(), GPU)
-    copied = copy.deepcopy(layer)
-    assert devices(copied) == {GPU}
-    assert not unidev.shares_memory(copied.weight, layer.weight)
 
 
 def test_paddle_saves_and_loads_a_layer_that_was_moved(tmp_path):

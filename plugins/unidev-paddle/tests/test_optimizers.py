@@ -169,15 +169,12 @@ def test_what_a_look_ahead_wraps_moves_along():
     step(model, optimizer)
 
 
-def test_the_optimizer_of_another_model_is_refused():
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [(OPTIMIZERS["SGD"], "none of the model's parameters"), (lambda _: object(), "Optimizer")],
+)
+def test_what_does_not_train_the_model_is_refused(made, said):
     model = network()
-    with pytest.raises(unidev.UnsupportedOperation, match="none of the model's parameters"):
-        unidev.place(model, GPU, optimizer=OPTIMIZERS["SGD"](network().parameters()))
-    assert unidev.device_of(model) is unidev.cpu()
-
-
-def test_what_is_no_optimizer_of_paddles_is_refused():
-    model = network()
-    with pytest.raises(unidev.UnsupportedOperation, match="Optimizer"):
-        unidev.place(model, GPU, optimizer=object())
+    with pytest.raises(unidev.UnsupportedOperation, match=said):
+        unidev.place(model, GPU, optimizer=made(network().parameters()))
     assert unidev.device_of(model) is unidev.cpu()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import threading
-
 import numpy as np
 import paddle
 import pytest
@@ -17,35 +14,6 @@ MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 def on_gpu(values=MATRIX):
     return paddle.to_tensor(values, place=GPU.native)
-
-
-def used():
-    gc.collect()
-    return unidev.memory(GPU).used_bytes
-
-
-def test_strided_tensors_are_views_and_can_be_copied():
-    x = on_gpu()
-    assert unidev.shares_memory(x, x[:, 1])
-    assert unidev.shares_memory(x, x.T)
-    assert x[:, 1].clone().numpy().tolist() == [1, 4]
-    assert x.T.cpu().numpy().tolist() == MATRIX.T.tolist()
-    assert x.T.clone().numpy().tolist() == MATRIX.T.tolist()
-
-
-@pytest.mark.parametrize("name", ["bool", "uint8", "int16", "int64", "float64", "complex128"])
-def test_strided_copies_move_whole_elements_of_every_size(name):
-    values = np.arange(24).reshape(2, 3, 4).astype(name)
-    x = on_gpu(values)
-    assert np.array_equal(x.transpose([2, 0, 1]).clone().numpy(), values.transpose(2, 0, 1))
-    assert np.array_equal(x[:, ::2, 1:].clone().numpy(), values[:, ::2, 1:])
-
-
-@pytest.mark.parametrize("name", ["bool", "float16", "float32", "complex64", "complex128"])
-def test_empty_tensors_of_every_dtype_land_there(name):
-    x = unidev.zeros((0, 3), dtype=name, device=GPU)
-    assert unidev.device_of(x) is GPU
-    assert unidev.device_of(unidev.copy_to(x, "gpu:2")) is unidev.gpu(2)
 
 
 def test_writing_through_a_view_reaches_the_tensor():
@@ -64,23 +32,6 @@ def test_an_operation_in_place_on_whole_rows_reaches_the_tensor():
     x = on_gpu()
     x[0].add_(paddle.to_tensor(1.0, place=GPU.native))
     assert x.numpy().tolist() == [[1, 2, 3], [3, 4, 5]]
-
-
-def test_bytes_are_counted_and_come_back():
-    before = used()
-    x = unidev.zeros(1 << 20, device=GPU)
-    assert used() - before == 4 << 20
-    y = x.clone()
-    assert used() - before == 8 << 20
-    del x, y
-    assert used() == before
-
-
-def test_each_device_counts_its_own():
-    others = [unidev.memory(unidev.gpu(i)).used_bytes for i in (0, 2)]
-    x = unidev.zeros(1 << 20, device=GPU)
-    assert [unidev.memory(unidev.gpu(i)).used_bytes for i in (0, 2)] == others
-    del x
 
 
 def test_more_than_there_is_is_out_of_memory():
@@ -111,59 +62,6 @@ def test_the_numbers_in_paddles_words_are_read(said, numbers, monkeypatch):
         unidev.copy_to(paddle.ones([3]), GPU)
     error = caught.value
     assert (error.requested_bytes, error.free_bytes)[: len(numbers)] == numbers
-
-
-def test_copies_from_many_threads_are_right_and_leave_nothing():
-    before = used()
-    wrong: list[object] = []
-
-    def work(number):
-        values = np.full(1000, number, np.float32)
-        for turn in range(30):
-            x = unidev.array(values, device=unidev.gpu(turn % 3))
-            y = unidev.copy_to(x, unidev.gpu((turn + number) % 3))
-            if unidev.to_numpy(unidev.copy_to(y, GPU)).tolist() != values.tolist():
-                wrong.append(number)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
-    assert used() == before
-
-
-def train(device):
-    """Losses of a few steps of a small network."""
-    paddle.seed(0)
-    network = paddle.nn.Sequential(
-        paddle.nn.Conv2D(1, 2, 3), paddle.nn.BatchNorm2D(2), paddle.nn.ReLU(),
-        paddle.nn.Flatten(), paddle.nn.Linear(32, 3),
-    )  # fmt: skip
-    for number, parameter in enumerate(network.parameters()):
-        values = np.linspace(-1, 1, int(np.prod(parameter.shape)), dtype=np.float32) + number / 10
-        parameter.set_value(values.reshape(parameter.shape))
-    network.to(device.native_name)  # 3.2 takes no CustomPlace
-    place = device.native
-    images = paddle.to_tensor(
-        np.linspace(0, 1, 72, dtype=np.float32).reshape(2, 1, 6, 6), place=place
-    )
-    labels = paddle.to_tensor(np.array([0, 2]), place=place)
-    optimizer = paddle.optimizer.Adam(parameters=network.parameters())
-    losses = []
-    for _ in range(3):
-        loss = paddle.nn.functional.cross_entropy(network(images), labels)
-        loss.backward()
-        optimizer.step()
-        optimizer.clear_grad()
-        losses.append(float(loss))
-    return losses
-
-
-@pytest.mark.filterwarnings("ignore:When training, we now always track:UserWarning")
-def test_training_gives_what_it_gives_on_the_cpu():
-    assert train(GPU) == pytest.approx(train(unidev.cpu()), rel=1e-4)
 
 
 class Tied(paddle.nn.Layer):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+import types
+
 import paddle
 import pytest
-from tracing import GPU, GPU_1, TRACER, VALUES, on, recorded, recorded_by
+from tracing import GPU, GPU_1, TRACER, VALUES, on, originals, recorded, recorded_by
 
 import unidev
+
+__all__ = ["originals"]  # a fixture, of every test here
 
 
 @pytest.mark.parametrize("show", [print, str, repr, "{}".format])
@@ -42,3 +47,20 @@ def test_blind_spots_are_such():
     assert unidev.device_of(x.grad) is GPU_1
     assert recorded_by(on(GPU).numpy) == []  # "functions taken before the block"
     assert all(TRACER.blind_spots.values())
+
+
+def test_a_module_that_is_imported_in_a_scope_keeps_no_replacement():
+    original = paddle._C_ops.multiply
+    late = types.ModuleType("paddle.imported_late")
+    try:
+        with recorded() as transfers:
+            late.multiply = paddle._C_ops.multiply
+            sys.modules[late.__name__] = late
+            assert late.multiply is not original
+        assert late.multiply is original
+        with recorded() as transfers:
+            late.multiply(on(GPU), on(GPU_1))
+        assert transfers[-1][0] == "multiply of mixed operands"
+        assert late.multiply is original
+    finally:
+        del sys.modules[late.__name__]
