@@ -58,3 +58,12 @@ def output(net, context):
     shapes, arrays = numpy_semantics()
     with shapes, arrays:
         return net(mx.np.array(X, ctx=context)).asnumpy().tobytes()
+
+
+def arrays_of(net):
+    """Values and gradients."""
+    found = []
+    for parameter in net.collect_params().values():
+        found += parameter.list_data()
+        found += parameter.list_grad() if parameter.grad_req != "null" else []
+    return found

@@ -8,7 +8,7 @@ import mxnet as mx
 import pytest
 
 import unidev
-from unidev import DeletedTensorError, DeviceNotFoundError, DeviceSpecError, UnsupportedOperation
+from unidev import DeletedTensorError, DeviceSpecError, UnsupportedOperation
 from unidev.backends import driver_memory
 from unidev.contract import Build
 from unidev.system.facts import NO_LIBRARY, WORKS, Driver, Gpu
@@ -17,27 +17,6 @@ from unidev_mxnet.installation import MxnetInstallation
 
 def current():
     return mx.context.current_context()
-
-
-def test_simulated_gpus_are_further_cpu_contexts():
-    assert [str(device) for device in unidev.list_devices()] == [
-        "cpu:0", "gpu:0", "gpu:1", "gpu:2", "gpu:3",
-    ]  # fmt: skip
-    assert unidev.gpu(1).native == mx.cpu(2)
-    assert unidev.gpu(1).native_name == "cpu(2)"
-    assert unidev.zeros(2, device="gpu:3").ctx == mx.cpu(4)
-
-
-@pytest.mark.parametrize("spec", ["cpu(2)", mx.cpu(2), mx.Context("cpu", 2)])
-def test_mxnets_spelling_and_object_mean_the_same_device(spec):
-    assert unidev.as_device(spec) is unidev.gpu(1)
-
-
-def test_a_context_that_mxnet_would_take_but_that_is_not_there_is_an_error():
-    with pytest.raises(DeviceNotFoundError, match="gpu:98"):
-        unidev.as_device(mx.cpu(99))
-    with pytest.raises(DeviceNotFoundError):
-        unidev.zeros(2, device="cpu(99)")
 
 
 def test_without_simulation_mx_cpu_1_is_not_there(python):
@@ -63,14 +42,6 @@ def test_without_simulation_mx_cpu_1_is_not_there(python):
 def test_what_is_no_place_for_a_tensor_here_is_refused(spec):
     with pytest.raises(DeviceSpecError):
         unidev.as_device(spec)
-
-
-def test_pinned_and_shared_memory_counts_as_the_cpu():
-    for kind in ("cpu_pinned", "cpu_shared"):
-        x = mx.nd.ones((2, 3), ctx=mx.Context(kind, 0))
-        assert unidev.device_of(x) is unidev.cpu()
-        assert unidev.as_in_device(x, "cpu") is x
-        assert not unidev.shares_memory(x, unidev.copy_to(x, "cpu"))
 
 
 def test_an_array_on_a_real_gpu_is_not_taken_for_a_simulated_one():

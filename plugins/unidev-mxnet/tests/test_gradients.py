@@ -5,7 +5,7 @@ import threading
 import mxnet as mx
 import numpy as np
 import pytest
-from gluon_models import X, Y, make_net
+from gluon_models import X, Y
 from mxnet import autograd, gluon
 
 import unidev
@@ -34,50 +34,10 @@ def test_gradients_are_of_the_class_and_on_the_device_of_the_parameter(make, dev
     assert x.grad is None
 
 
-def test_a_buffer_that_attach_grad_made_is_left_alone():
-    x = mx.np.array([1.0, 2.0])
-    x.attach_grad()
-    with autograd.record():
-        y = (x * 5).sum()
-    y.backward()
-    _, slope = unidev.value_and_grad(squares)(x)
-    assert slope.asnumpy().tolist() == [2, 4]
-    assert x.grad.asnumpy().tolist() == [5, 5]
-    assert x._fresh_grad == 1
-
-
-def test_a_nets_gradient_buffers_and_requests_are_left_alone():
-    net = make_net()
-    weight = net[4].weight
-    net[0].weight.grad_req = "add"
-    weight.grad()[:] = 7
-    _, slopes = unidev.value_and_grad(net_loss)(net)
-    assert set(slopes) == {"0.weight", "0.bias", "1.gamma", "1.beta", "4.weight", "4.bias"}
-    assert set(weight.grad().asnumpy().ravel().tolist()) == {7.0}
-    assert not net[0].weight.grad().asnumpy().any()
-    assert net[0].weight.grad_req == "add"
-
-
 def net_loss(net):
     device = unidev.device_of(net)
     x, y = unidev.array(X, device=device), unidev.array(Y, device=device)
     return functional.mean_squared_error(net(x), y)
-
-
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_gradients_of_a_net_are_those_of_backward(hybrid):
-    net = make_net()
-    if hybrid:
-        net.hybridize()
-    loss, slopes = unidev.value_and_grad(net_loss)(net)
-    with mx.util.np_shape(True), mx.util.np_array(True):
-        with autograd.record():
-            own = net_loss(net)
-        own.backward()
-    assert float(loss) == float(own)
-    for name, parameter in net._collect_params_with_prefix().items():
-        if name in slopes:
-            assert slopes[name].asnumpy().tobytes() == parameter.grad().asnumpy().tobytes()
 
 
 def test_gradients_work_in_any_thread_and_leave_its_flags():
@@ -132,17 +92,6 @@ def test_sgd_takes_every_shape(shape):
     assert unidev.to_numpy(x).tolist() == np.full(shape, 0.75).tolist()
 
 
-def test_sgd_takes_many_parameters_on_several_devices_of_several_dtypes():
-    def make(value, n):
-        device, dtype = f"gpu:{n % 3}", ("float32", "float64")[n % 7 == 0]
-        return unidev.full((n % 5 + 1,), value + n, dtype=dtype, device=device)
-
-    xs = [make(0.5, n) for n in range(200)]
-    assert unidev.sgd(xs, [make(2, n) for n in range(200)], lr=0.25) is xs
-    for n, x in enumerate(xs):
-        assert x.asnumpy().tolist() == [0.5 + n - 0.25 * (2 + n)] * (n % 5 + 1)
-
-
 def test_a_sparse_gradient_is_a_sparse_step():
     layer = gluon.nn.Embedding(5, 2, sparse_grad=True, weight_initializer=mx.init.One())
     layer.initialize()
@@ -164,26 +113,6 @@ def test_no_grad_keeps_the_mode_and_may_be_entered_again():
         y = squares(x)
     y.backward()
     assert x.grad.asnumpy().tolist() == [2, 2]
-
-
-def test_a_net_in_two_places_is_trained_through():
-    net = make_net()
-    unidev.place(net[4], "gpu:1")  # the rest stays
-
-    def loss_of(net):
-        x = unidev.array(X)
-        for layer in list(net)[:4]:
-            x = layer(x)
-        y = net[4](unidev.as_in_device(x, "gpu:1"))
-        return functional.mean_squared_error(y, unidev.array(Y, device="gpu:1"))
-
-    _, slopes = unidev.value_and_grad(loss_of)(net)
-    assert str(unidev.device_of(slopes["4.weight"])) == "gpu:1"
-    assert str(unidev.device_of(slopes["0.weight"])) == "cpu:0"
-    whole = make_net()
-    _, expected = unidev.value_and_grad(net_loss)(whole)
-    for name, slope in slopes.items():
-        assert slope.asnumpy().tobytes() == expected[name].asnumpy().tobytes(), name
 
 
 def test_a_step_of_a_sparse_parameter_is_refused_and_not_by_who_waits_next():

@@ -17,8 +17,6 @@ def mxnet(monkeypatch):
 def built(monkeypatch, backend, *, cuda, distribution=None):
     import mxnet as mx
 
-    from unidev_mxnet.installation import MxnetInstallation
-
     def version(name):
         if name != distribution:
             raise metadata.PackageNotFoundError(name)
@@ -26,7 +24,7 @@ def built(monkeypatch, backend, *, cuda, distribution=None):
 
     monkeypatch.setattr(mx.runtime.Features, "is_enabled", lambda self, name: cuda)
     monkeypatch.setattr(metadata, "version", version)
-    return MxnetInstallation(backend).build()
+    return backend.installation.build()
 
 
 def test_a_build_for_the_cpu_is_told_as_such_with_the_published_command(monkeypatch, mxnet) -> None:
@@ -43,9 +41,3 @@ def test_the_version_of_cuda_is_in_the_distributions_name(monkeypatch, mxnet) ->
 def test_a_build_of_ones_own_does_not_tell_its_cuda(monkeypatch, mxnet) -> None:
     build = built(monkeypatch, mxnet, cuda=True)
     assert (build.accelerator, build.version) == ("cuda", None)
-
-
-def test_the_backend_has_it(mxnet) -> None:
-    from unidev_mxnet.installation import MxnetInstallation
-
-    assert isinstance(mxnet.installation, MxnetInstallation)

@@ -6,7 +6,7 @@ import dis
 import mxnet as mx
 import numpy as np
 import pytest
-from gluon_models import make_net, make_trainer, numpy_semantics, output, train
+from gluon_models import arrays_of, make_net, make_trainer, numpy_semantics, output, train
 from mxnet import autograd, gluon
 from mxnet.gluon import nn
 
@@ -16,41 +16,6 @@ from unidev_mxnet.models import optimizers as trainers
 from unidev_mxnet.models import swap
 
 GPU1 = mx.cpu(2)  # as it is simulated
-
-
-def arrays_of(net):
-    found = []
-    for parameter in net.collect_params().values():
-        found += parameter.list_data()
-        found += parameter.list_grad() if parameter.grad_req != "null" else []
-    return found
-
-
-# -- what an exchange of handles has to do, asked of MXNet first --------------------------------
-
-
-def test_a_handle_takes_along_context_gradient_freshness_and_autograds_mark():
-    x = mx.np.array([1.0, 2.0])
-    x.attach_grad()
-    buffer = x.grad
-    with autograd.record():
-        loss = (x * x).sum()
-    loss.backward()
-    y, slope = x.copyto(mx.cpu(1)), x.grad.copyto(mx.cpu(1))
-    autograd.mark_variables([y], [slope])
-    y._fresh_grad = x._fresh_grad
-    swap.exchange_arrays(x, y)
-    assert (x.ctx, y.ctx) == (mx.cpu(1), mx.cpu())
-    assert x._fresh_grad == 1
-    assert x.grad.ctx == mx.cpu(1)
-    assert x.grad.asnumpy().tolist() == [2, 4]
-    del y
-    with autograd.record():
-        loss = (x * 3).sum()
-    loss.backward()
-    assert x.grad.asnumpy().tolist() == [3, 3]
-    assert slope.asnumpy().tolist() == [3, 3]
-    assert buffer.asnumpy().tolist() == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -125,17 +90,6 @@ def test_a_single_parameter_and_a_dict_of_them_are_placed_as_models_are():
     assert net[4].bias.list_ctx() == [mx.cpu()]
     unidev.place(net.collect_params(), "gpu:1")
     assert {x.ctx for x in arrays_of(net)} == {GPU1}
-
-
-def test_a_net_of_unknown_sizes_comes_into_being_where_it_was_placed():
-    net = nn.HybridSequential()
-    net.add(nn.Dense(3), nn.BatchNorm(), nn.Dense(2))
-    net.initialize()
-    unidev.place(net, "gpu:1")
-    with pytest.raises(UnsupportedOperation, match="one batch"):
-        unidev.parameters(net)
-    assert net(mx.nd.ones((2, 5), ctx=GPU1)).ctx == GPU1
-    assert {str(unidev.device_of(x)) for x in unidev.parameters(net).values()} == {"gpu:1"}
 
 
 def test_a_net_that_was_never_initialized_is_refused_with_the_call_that_helps():

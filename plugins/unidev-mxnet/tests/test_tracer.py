@@ -1,72 +1,15 @@
-"""Traces and guards of MXNet's calls, calls that are not reported, and how long crossings are kept.
+"""Calls of MXNet that are not reported, and how long crossings are kept.
 
 The transfers of each call are examples of the conformance suite: ``probe/transfers.py``.
 """
 
 import mxnet as mx
-import pytest
 from mxnet import autograd
-from traced import HERE, MARKS, THERE, Recorded, backend, leaf, recorded, square
+from traced import MARKS, THERE, Recorded, backend, leaf, recorded, square
 
 import unidev
-from unidev import TransferForbiddenError
 
 pytestmark = MARKS
-
-
-# -- a script whose transfers are known ------------------------------------------------------------
-
-
-def script():
-    x = mx.np.array([[1.0, 2.0], [3.0, 4.0]], ctx=HERE)
-    w = mx.np.ones((2, 2), ctx=HERE)
-    y = mx.np.dot(x, w) * 2
-    z = y.as_in_ctx(THERE)
-    total = 0.0
-    for row in z:
-        total += row.sum().item()
-    if (z > 3).any():
-        z += x
-    print(f"{total:.1f}", z)  # noqa: T201  a way to read
-    return z.asnumpy()
-
-
-SCRIPT = [
-    ("mx.np.array", "cpu:0", "gpu:0", 16, (2, 2)),
-    ("ndarray.as_in_ctx", "gpu:0", "gpu:1", 16, (2, 2)),
-    ("ndarray.item", "gpu:1", "cpu:0", 4, ()),
-    ("ndarray.item", "gpu:1", "cpu:0", 4, ()),
-    ("ndarray.__bool__", "gpu:1", "cpu:0", 1, ()),
-    ("add of mixed operands", "gpu:0", "gpu:1", 16, (2, 2)),
-    ("ndarray.__str__", "gpu:1", "cpu:0", 16, (2, 2)),
-    ("ndarray.asnumpy", "gpu:1", "cpu:0", 16, (2, 2)),
-]
-
-
-def test_a_trace_has_each_of_them_by_its_line():
-    with unidev.trace_transfers() as trace:
-        script()
-    assert [
-        (each.operation, str(each.source), str(each.target), each.nbytes, each.shape)
-        for each in trace.transfers
-    ] == SCRIPT
-    sources = [each.line.source for each in trace.transfers]
-    assert sources[1:4] == ["z = y.as_in_ctx(THERE)"] + ["total += row.sum().item()"] * 2
-
-
-@pytest.mark.parametrize("read", [lambda x: x.asnumpy(), lambda x: x.asscalar()])
-def test_the_guard_stops_a_loop_that_logs_at_the_first_read(read):
-    losses = [mx.nd.array([value], ctx=HERE) for value in (3.0, 2.0, 1.0)]
-    logged = []
-
-    def log():
-        for loss in losses:
-            logged.append(read(loss * 0.5))  # noqa: PERF401  it is to be stopped halfway
-
-    with unidev.transfer_guard("forbid"), pytest.raises(TransferForbiddenError) as caught:
-        log()
-    assert logged == []
-    assert "shape (1,), 4 bytes, from gpu:0 to cpu:0" in str(caught.value)
 
 
 # -- what is not reported -------------------------------------------------------------------------

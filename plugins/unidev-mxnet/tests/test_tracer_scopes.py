@@ -1,7 +1,6 @@
 """The tracer's scopes: what is forbidden does not happen, and nothing is left behind."""
 
 import sys
-import threading
 
 import mxnet as mx
 import numpy as np
@@ -21,8 +20,6 @@ from traced import (
     refusing,
     square,
 )
-
-import unidev
 
 pytestmark = MARKS
 
@@ -49,22 +46,6 @@ def test_what_is_forbidden_is_not_done_and_the_error_arrives_as_it_is():
             call()
         assert found == found.ended == []
     assert not result.asnumpy().any()
-
-
-def test_when_a_copy_is_reported_its_target_has_no_memory_yet():
-    x = mx.np.ones((1 << 22,), ctx=HERE)  # 16 MiB
-    mx.nd.waitall()
-    counts = [host_bytes()]
-    with backend.tracer.watch(lambda transfer: counts.append(host_bytes()), lambda token: None):
-        y = x.as_in_ctx(THERE)
-        y.wait_to_read()
-    counts.append(host_bytes())
-    assert counts[1] - counts[0] < 1 << 20
-    assert counts[2] - counts[0] > 1 << 23
-
-
-def host_bytes():
-    return backend.probe.allocated_bytes(unidev.cpu())
 
 
 def test_a_backward_pass_that_is_forbidden_computes_no_gradient():
@@ -141,79 +122,11 @@ def test_python_within_a_backward_pass_is_a_part_of_it_also_in_the_naive_engine(
 
 
 def test_a_scope_replaces_the_functions_that_move_data_and_no_others():
-    before = dict(vars(_LIB))
+    before = dict(vars(_LIB))  # ctypes adds a function at its first use, also by a finalizer
     with Recorded():
-        replaced = {name for name, value in vars(_LIB).items() if before.get(name) is not value}
+        replaced = {name for name, value in before.items() if vars(_LIB)[name] is not value}
     assert replaced == set(FUNCTIONS)
-    assert vars(_LIB) == {**before, **{name: getattr(_LIB, name) for name in FUNCTIONS}}
-
-
-def test_after_an_exception_the_library_is_as_it_was():
-    original = _LIB.MXNDArraySyncCopyToCPU
-
-    def fail():
-        with Recorded():
-            assert _LIB.MXNDArraySyncCopyToCPU is not original
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        fail()
-    assert _LIB.MXNDArraySyncCopyToCPU is original
-
-
-def test_the_last_scope_of_all_threads_gives_the_library_back():
-    x, original = square(), _LIB.MXNDArraySyncCopyToCPU
-    opened, closing = threading.Event(), threading.Event()
-    theirs = Recorded()
-
-    def work():
-        with theirs:
-            opened.set()
-            closing.wait(300)
-            x.asnumpy()
-
-    worker = threading.Thread(target=work)
-    with Recorded() as ours:
-        worker.start()
-        assert opened.wait(300)
-        x.asnumpy()
-    assert _LIB.MXNDArraySyncCopyToCPU is not original
-    x.asnumpy()
-    closing.set()
-    worker.join()
-    assert _LIB.MXNDArraySyncCopyToCPU is original
-    assert (len(ours), len(theirs)) == (1, 1)
-
-
-def test_scopes_that_open_and_close_in_many_threads_report_each_their_own():
-    x, counts = square(), []
-
-    def work():
-        with mx.util.np_shape(True), mx.util.np_array(True):
-            for _ in range(50):
-                with Recorded() as found:
-                    x.asnumpy()
-                    x + x
-                counts.append(len(found))
-
-    workers = [threading.Thread(target=work) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert counts == [1] * 200
-
-
-def test_what_a_scope_itself_reads_is_not_reported():
-    x, found = square(), []
-
-    def begin(transfer):
-        found.append(transfer)
-        x.asnumpy()
-
-    with backend.tracer.watch(begin, lambda token: x.asnumpy()):
-        x.asnumpy()
-    assert len(found) == 1
+    assert all(vars(_LIB)[name] is value for name, value in before.items())
 
 
 def test_an_operator_pays_little_while_it_is_watched():

@@ -2,7 +2,7 @@
 
 import mxnet as mx
 import pytest
-from gluon_models import make_net, make_trainer, train
+from gluon_models import arrays_of, make_net, make_trainer, train
 from mxnet import gluon
 from mxnet.gluon import nn
 
@@ -10,14 +10,6 @@ import unidev
 from unidev import OutOfDeviceMemoryError, UnsupportedOperation
 
 GPU1 = mx.cpu(2)  # as it is simulated
-
-
-def arrays_of(net):
-    found = []
-    for parameter in net.collect_params().values():
-        found += parameter.list_data()
-        found += parameter.list_grad() if parameter.grad_req != "null" else []
-    return found
 
 
 OPTIMIZERS = ["sgd", "adam", "nag", "rmsprop", "ftml", "lamb", "dcasgd", "adagrad"]
@@ -40,29 +32,6 @@ def test_a_trainer_made_before_trains_on_as_if_nothing_had_moved(optimizer, give
 
     here = unidev.cpu()
     assert run([unidev.gpu(1), unidev.gpu(0), here]) == run([here, here, here])
-
-
-def test_the_state_of_a_given_trainer_is_there_at_once_in_the_same_arrays():
-    net = make_net()
-    trainer = make_trainer(net)
-    train(net, trainer, mx.cpu())
-    states = [x for x in trainer._updaters[0].states.values() if x is not None]
-    assert states
-    unidev.place(net, "gpu:1", optimizer=trainer)
-    assert all(
-        a is b
-        for a, b in zip(
-            states, (x for x in trainer._updaters[0].states.values() if x is not None), strict=True
-        )
-    )
-    assert {x.ctx for x in states} == {GPU1}
-
-
-def test_a_trainer_that_has_not_stepped_yet_finds_its_parameters():
-    net = make_net()
-    trainer = make_trainer(net)
-    unidev.place(net, "gpu:1")
-    assert len(train(net, trainer, GPU1)) == 3
 
 
 def test_a_trainer_of_two_nets_moves_with_the_second():
