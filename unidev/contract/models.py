@@ -113,9 +113,7 @@ class AnyModels(BackendPart):
     # -- optimizers --------------------------------------------------------------------------------
 
     optimizer_state: Callable[[Any], Mapping[str, Array]] = optional(
-        "checkpoints with an optimizer's state",
-        "the backend does not read the state of optimizers",
-        operation="saving an optimizer",
+        "checkpoints with an optimizer's state", "the backend does not read the state of optimizers"
     )
     """``optimizer_state(optimizer)``: what it needs to go on as if it had not been interrupted.
 
@@ -129,9 +127,7 @@ class AnyModels(BackendPart):
     """
 
     load_optimizer_state: Callable[[Model, Any, Mapping[str, Array]], None] = optional(
-        "loading an optimizer's state",
-        "the backend does not write the state of optimizers",
-        operation="loading an optimizer",
+        "loading an optimizer's state", "the backend does not write the state of optimizers"
     )
     """``load_optimizer_state(model, optimizer, state)``: the inverse of ``optimizer_state``.
 

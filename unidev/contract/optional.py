@@ -59,16 +59,15 @@ def unsupported(reason: str, link: str | None = None, *, operation: str = "") ->
     return Unsupported(reason, link, operation or "this operation")
 
 
-def optional(label: str, reason: str, *, operation: str = "", contains: str = "") -> Any:
+def optional(label: str, reason: str, *, contains: str = "") -> Any:
     """Declare, in the contract, an ability that a backend may lack: its default.
 
     Args:
         label: the ability, in a table of what each backend can do.
         reason: why the backend lacks it, unless it gives its own.
-        operation: the ability's name, if it differs from the name of the class attribute.
         contains: a part's class, as ``module:name``, which may declare abilities of its own.
     """
-    return Unsupported(reason, None, operation or "this operation", label, contains)
+    return Unsupported(reason, label=label, contains=contains)
 
 
 def declinable(label: str) -> Callable[[_Method], _Method]:
