@@ -97,8 +97,7 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
         DeviceError: ``device`` is invalid or not available.
         OutOfDeviceMemoryError: the model does not fit. Whatever is raised, nothing is changed.
 
-    Semantics: ``module.to(device)`` in PyTorch, except that PyTorch replaces the parameter objects
-    between some kinds of device.
+    Semantics: ``module.to(device)`` in PyTorch, but never with new parameter objects.
 
     >>> import unidev
     >>> model = {"weight": unidev.zeros((3, 2)), "bias": unidev.zeros(3)}

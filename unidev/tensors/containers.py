@@ -1,8 +1,7 @@
 """Trees of containers: each of their tensors visited, named or replaced.
 
 A tree of dicts, lists, tuples, namedtuples and registered classes is taken apart by optree into
-leaves and a structure; leaves that hold tensors are replaced by what they hold, until there are
-none.
+leaves and a structure; leaves that hold tensors are opened in turn, until there are none.
 """
 
 from __future__ import annotations

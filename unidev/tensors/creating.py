@@ -47,8 +47,7 @@ def array(data: object, *, dtype: object = None, device: DeviceLike | None = Non
     """Make a tensor from ``data``, always in new memory.
 
     Args:
-        data: a number, nested lists or tuples of numbers, a NumPy array, or a tensor of the
-            framework.
+        data: a number, nested lists or tuples of numbers, a NumPy array, or a tensor.
         dtype: a portable name, a NumPy dtype or the framework's own. By default, Python floats
             become float32, ints int64 (or what ``Backend.default_integer`` names) and bools bool;
             arrays and tensors keep their dtype.
@@ -91,8 +90,7 @@ def array_of_data(operation: str, data: object, dtype: object, device: DeviceLik
 def uploader(operation: str, target: Device) -> Callable[[np.ndarray[Any, Any]], Any]:
     """A function that makes a tensor on ``target`` of an array, recorded as ``operation``.
 
-    For many arrays: what depends on the device or on a dtype alone is looked up once. ``target``
-    must be available.
+    For many arrays: what depends on the device or a dtype is looked up once. ``target`` must exist.
     """
     import numpy as np
 
@@ -180,8 +178,7 @@ def arange(
     else float32. Made on the host, then moved to the device.
 
     Raises:
-        InvalidDataError: an argument is not a real number, ``step`` is 0, or the dtype cannot hold
-            the values.
+        InvalidDataError: an argument is not a real number, ``step`` is 0, or the dtype too narrow.
 
     >>> import unidev
     >>> unidev.to_numpy(unidev.arange(3)).tolist()

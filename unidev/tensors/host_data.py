@@ -127,8 +127,7 @@ def device_get(tree: Any) -> Any:
     """``tree`` with a new NumPy array for each tensor and each host array in it.
 
     Args:
-        tree: a tensor, an array, or a nested container of them, on any devices and of any
-            frameworks.
+        tree: a tensor, an array, or a container of them, on any devices, of any frameworks.
 
     Returns:
         A container of the same structure and types. The arrays are writable, without gradients, and
@@ -169,8 +168,7 @@ def map_tensors(function: Callable[[Any], Any], tree: T) -> T:
     """``tree`` with ``function(tensor)`` in place of each tensor in it.
 
     Args:
-        function: called once for each tensor, also for one that occurs twice; what it returns may
-            be of any type.
+        function: called once for each tensor, also for one that occurs twice; may return anything.
         tree: a tensor, or a nested container of tensors.
 
     Returns:

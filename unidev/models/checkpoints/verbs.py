@@ -40,8 +40,7 @@ def save_parameters(model: Any, /, path: str | os.PathLike[str]) -> None:
 
     Args:
         model: as for ``place``. It may be on any device; the device is not stored.
-        path: the file to write. An existing file is replaced and keeps its permissions; a symbolic
-            link is followed.
+        path: the file; an existing one is replaced and keeps its permissions, a link is followed.
 
     Raises:
         NotAModelError: ``model`` is not a model.
@@ -81,8 +80,7 @@ def load_parameters(
         model: as for ``place``.
         path: a file written by ``save_parameters``, or any other safetensors file that matches; or
             the index of several, ``model.safetensors.index.json``, as Hugging Face writes it.
-        device: where to ``place`` the model, once the file is known to match; None: leave it where
-            it is.
+        device: where to ``place`` the model, once the file is known to match; None: where it is.
 
     Returns:
         ``model``, or a new tree.

@@ -1,8 +1,7 @@
 """Writing checkpoint files.
 
 safetensors' own ``save_file`` needs all tensors in host memory at once, and the metadata before
-them. This one holds a single tensor at a time and fills in the digest at the end; safetensors then
-validates the file.
+them. This one holds one tensor at a time and adds the digest; safetensors then validates the file.
 """
 
 from __future__ import annotations
