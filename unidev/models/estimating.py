@@ -140,7 +140,9 @@ def estimate_memory(
     estimate = MemoryEstimate(device, sum(by_kind.values()), by_kind, batch, limit)
     if limit is None or not batch:
         return estimate
-    if estimator.takes_no_memory or 2 * limit < _free_bytes(device, backend):
+    with errors_of(backend, f"reading the memory of {device}"):
+        has_room = estimator.takes_no_memory or 2 * limit < backend.memory(device).free_bytes
+    if has_room:
         return estimate._replace(largest_batch=runs.largest(batch, limit))
     found = runs.extrapolated(batch, limit)
     return estimate._replace(largest_batch=found, is_extrapolated=True)
@@ -225,11 +227,6 @@ class _Runs:
                 f"the peak does not grow with the batch: it is the same for {low} and {high} rows",
             )
         return low + int((limit - start) // slope)
-
-
-def _free_bytes(device: Device, backend: Backend) -> int:
-    with errors_of(backend, f"reading the memory of {device}"):
-        return backend.memory(device).free_bytes
 
 
 def _bytes_of(of: object) -> int:

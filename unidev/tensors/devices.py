@@ -332,13 +332,8 @@ def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
     elif isinstance(spec, int):
         return "gpu", _checked_index(spec)
     native = backend.parse_native(spec)
-    if native is None:
-        _refuse_foreign(spec, backend)
-        raise DeviceSpecError(not_a_device(spec, devices_of(backend)), spec=spec)
-    return native[0], _checked_index(native[1])
-
-
-def _refuse_foreign(spec: object, backend: Backend) -> None:
+    if native is not None:
+        return native[0], _checked_index(native[1])
     owner = None if isinstance(spec, str) else backend_of_namespace(type(spec))
     if owner is not None and owner is not backend and owner.parse_native(spec) is not None:
         raise BackendMismatchError(
@@ -346,6 +341,7 @@ def _refuse_foreign(spec: object, backend: Backend) -> None:
             f"{backend.name}: {listed(devices_of(backend))}.",
             backend=owner.name,
         )
+    raise DeviceSpecError(not_a_device(spec, devices_of(backend)), spec=spec)
 
 
 def _is_number(text: str) -> bool:
