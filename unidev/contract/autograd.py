@@ -67,8 +67,7 @@ class Autograd(BackendPart, ABC):
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """As :meth:`gradients`, where the loss is a function of the leaves.
 
-        ``loss_of`` is called once, with tensors that represent the leaves, in the same order; by
-        default with the leaves themselves.
+        ``loss_of`` is called once, with a tensor for each leaf, in order: here the leaf itself.
         """
         return self.gradients(partial(loss_of, leaves), leaves)
 
@@ -100,8 +99,7 @@ class Autograd(BackendPart, ABC):
 
     Once for each leaf, in any order, in any thread while the caller waits, where autograd does not
     record, and not before ``loss_of`` has returned. ``made`` only reads the gradient; if it raises,
-    that ends backward. For backends whose tensors are mutable, and whose ``Collectives.unpack``
-    returns parts of the flat tensor's own memory.
+    that ends backward. For backends of mutable tensors whose ``Collectives.unpack`` copies nothing.
     """
 
     @declinable("`no_grad`")

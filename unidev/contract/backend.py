@@ -124,8 +124,7 @@ class Backend(Abilities, ABC):
 
         Each of them can be made, copied and (but for complex128, which files lack) saved at any
         time. If the framework has a switch that narrows 64 bits, that holds whatever the switch
-        says (JAX: by ``jax.enable_x64`` around such a call); what its own operations then make of
-        such a tensor is up to the framework.
+        says (JAX: by ``jax.enable_x64`` around such a call), but not for its own operations.
         """
 
     @abstractmethod
@@ -270,8 +269,7 @@ class Backend(Abilities, ABC):
     def full_like(self, x: Tensor, value: Any) -> Tensor:
         """A tensor of the shape and dtype of a traced ``x``, filled with one Python number.
 
-        It will be where ``x`` will be. Override it if the framework does not know the device of a
-        traced tensor, or not its whole shape.
+        Where ``x`` will be. Override it if a traced tensor's device or whole shape is not known.
         """
         return self.full(tuple(x.shape), value, x.dtype, self.device_of(x))
 

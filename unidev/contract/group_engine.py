@@ -146,8 +146,7 @@ class GroupEngine(BackendPart, ABC):
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """The sum, minimum or maximum over all workers; may write to ``flat`` and return it.
 
-        Not called for what is in ``gathered``. Small tensors are packed into a flat one; a large
-        one may have any shape and strides.
+        Not for ``gathered``. Small tensors come packed; large ones have any shape and strides.
         """
 
     def start_all_reduce(self, flat: Tensor, op: str) -> Callable[[], Tensor]:

@@ -443,8 +443,7 @@ def found_in(
 ) -> Iterator[tuple[str, Any]]:
     """Each wanted object in nested dicts, lists and tuples, or ``value`` itself, with its name.
 
-    ``name`` is that of ``value``; keys and positions follow it, as in ``state.momentum.0``. Objects
-    of the classes ``also`` are containers, too.
+    ``name`` is that of ``value``; keys follow: ``state.momentum.0``. ``also``: more containers.
     """
     if id(value) in _above:
         return

@@ -165,8 +165,7 @@ class Recording(threading.local):
     ) -> Callable[..., R]:
         """A replacement for ``function``, with its name and documentation.
 
-        In a scope, it reports the transfers that ``transfers_of``, called with the same arguments,
-        returns. Elsewhere it only calls ``function``.
+        In a scope, it reports what ``transfers_of`` returns for the same arguments.
         """
 
         @wraps(function)

@@ -120,8 +120,7 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
 def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     """Take a step of gradient descent: subtract ``lr`` times its gradient from each parameter.
 
-    Mutable tensors are updated in place; immutable ones are replaced by new tensors. Assigning the
-    result therefore works with every framework::
+    Mutable tensors are updated in place, immutable ones replaced: assigning the result suits both::
 
         parameters = unidev.sgd(parameters, gradients, lr=0.1)
 

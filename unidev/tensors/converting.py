@@ -77,9 +77,8 @@ def convert(
         DeviceError: ``device`` is invalid or not available; or ``backend`` does not have the GPU.
         InvalidDataError: ``copy`` is not True, False or None.
 
-    Blocks until what was queued that writes to ``x`` is done, and until copies are made. Afterwards
-    frameworks do not wait for each other: synchronize the device before you write to memory that is
-    shared, and read it through the other tensor.
+    Blocks until queued writes to ``x`` and copies are done. Afterwards frameworks do not wait for
+    each other: synchronize the device between a write to one tensor and a read of the other.
 
     Semantics: ``from_dlpack`` of the array API, between any two frameworks and devices.
 

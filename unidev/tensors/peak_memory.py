@@ -119,8 +119,7 @@ def track_memory(device: DeviceLike, /) -> PeakMemory:
         that device, of all threads, without its allocator's reserve. Trackers nest.
 
     The framework has one peak counter, and the block resets it: other code that reads the counter
-    sees the peak since then. If the framework itself runs out of memory inside the block, its error
-    becomes ``OutOfDeviceMemoryError``.
+    sees the peak since then. Inside, the framework's lack of memory is ``OutOfDeviceMemoryError``.
 
     Raises:
         UnsupportedOperation: the framework does not count peak memory there; gives the reason.

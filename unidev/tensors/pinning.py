@@ -33,9 +33,7 @@ def pin(tree: T, /) -> T:
         flow back to the source if the framework has autograd. Blocks until the values are there.
 
     ``copy_to`` and ``as_in_device`` read pinned memory before they return, also with
-    ``non_blocking``, so it may be changed at once.
-
-    Creates a GPU's context, for which the memory is locked.
+    ``non_blocking``, so it may be changed at once. Creates a GPU's context, for which it is locked.
 
     Raises:
         UnsupportedOperation: the framework does not pin memory, or has no GPU to pin it for; gives
