@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import inspect
 import pickle
-import re
 
 import pytest
 
@@ -17,29 +16,6 @@ CLASSES = [
     for cls in vars(errors).values()
     if isinstance(cls, type) and issubclass(cls, unidev.UnidevError)
 ]
-
-
-def drawn_tree() -> dict[str, tuple[str | None, str | None]]:
-    """From each name at the top of errors.py to the parent and the builtin beside it."""
-    tree: dict[str, tuple[str | None, str | None]] = {"UnidevError": (None, None)}
-    above = ["UnidevError"]
-    for line in (errors.__doc__ or "").splitlines():
-        match = re.fullmatch(r"    ([│ ]*[├└]── )(\w+)(?: +\((\w+)\))?.*", line)
-        if match is not None:
-            depth = len(match[1]) // 4
-            tree[match[2]] = (above[depth - 1], match[3])
-            above[depth:] = [match[2]]
-    return tree
-
-
-def test_the_tree_drawn_at_the_top_is_the_tree_of_the_classes() -> None:
-    real: dict[str, tuple[str | None, str | None]] = {}
-    for cls in CLASSES:
-        ours = [base.__name__ for base in cls.__bases__ if issubclass(base, unidev.UnidevError)]
-        builtin = [base.__name__ for base in cls.__bases__ if base.__module__ == "builtins"]
-        builtin = [name for name in builtin if name != "Exception"]
-        real[cls.__name__] = (next(iter(ours), None), next(iter(builtin), None))
-    assert drawn_tree() == real
 
 
 def test_every_error_is_public() -> None:
