@@ -66,12 +66,3 @@ def test_strings_are_split_and_broadcast() -> None:
     assert unidev.gather(shards, "cpu")["word"].numpy().tolist() == [b"a", b"b", b"c"]
     with pytest.raises(unidev.UnsupportedDtypeError, match="string"):
         unidev.all_reduce([words, words])
-
-
-@pytest.mark.parametrize("rows", [[2], [2, 0], [0, 2]])
-def test_what_is_gathered_is_new_even_from_one_tensor(rows: list[int]) -> None:
-    with unidev.gpu(0):
-        xs = [tf.ones((count, 3)) for count in rows]
-    whole = unidev.gather(xs, "gpu:0")
-    assert whole.shape == (2, 3)
-    assert not any(unidev.shares_memory(whole, x) for x in xs)

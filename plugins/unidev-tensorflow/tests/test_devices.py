@@ -35,28 +35,6 @@ def test_what_means_no_device_is_refused(spec):
         unidev.as_device(spec)
 
 
-@pytest.mark.parametrize("spec", ["/GPU:4", "/device:CPU:5", "gpu:9"])
-def test_a_device_that_is_not_there_is_an_error_not_the_cpu(spec):
-    with pytest.raises(unidev.DeviceNotFoundError):
-        unidev.copy_to(tf.ones(3), spec)
-
-
-def test_the_native_object_works_eagerly_and_in_a_graph():
-    device = unidev.gpu(1)
-    assert device.native_name == "/device:CPU:2"
-    assert device.name == "simulated GPU 1"
-    with tf.device(device.native):
-        assert unidev.device_of(tf.ones(3)) is device
-
-    @tf.function
-    def traced(x):
-        with tf.device(device.native):
-            return x + 1
-
-    operations = traced.get_concrete_function(tf.ones(3)).graph.get_operations()
-    assert any(operation.device.endswith("CPU:2") for operation in operations)
-
-
 def test_a_scope_inside_tensorflows_own_wins():
     with tf.device("/job:localhost/CPU:3"), unidev.gpu(0):
         assert str(unidev.device_of(tf.ones(3))) == "gpu:0"
@@ -121,12 +99,6 @@ def test_a_dtensor_says_so():
 def test_memory_is_declined_with_a_reason():
     with pytest.raises(unidev.UnsupportedOperation, match="allocator"):
         unidev.memory("gpu:0")
-
-
-def test_synchronize_returns():
-    unidev.ones(3, device="gpu:1")
-    unidev.synchronize()
-    unidev.synchronize("gpu:1")
 
 
 def test_to_numpy_is_new_and_writable():

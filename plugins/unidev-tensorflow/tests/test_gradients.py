@@ -78,15 +78,6 @@ def test_the_gradient_of_a_lookup_comes_dense():
     np.testing.assert_array_equal(layer.embeddings.numpy(), before - slope.numpy())
 
 
-def test_no_grad_nests():
-    x = tf.Variable([2.0])
-    with tf.GradientTape() as tape, unidev.no_grad():
-        with unidev.no_grad():
-            pass
-        cut = x * x
-    assert tape.gradient(cut, x) is None
-
-
 def test_a_tape_round_it_sees_neither_the_loss_nor_the_gradients():
     x = tf.Variable([2.0])
     with tf.GradientTape(persistent=True) as tape:

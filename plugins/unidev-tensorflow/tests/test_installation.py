@@ -35,7 +35,7 @@ def no_cudnn(monkeypatch, tmp_path):
 
 
 def build():
-    return TensorFlowInstallation(load_backend("tensorflow")).build()
+    return load_backend("tensorflow").installation.build()
 
 
 def test_a_build_for_the_cpu_is_told_as_such_with_the_published_command(build_info) -> None:
@@ -82,10 +82,6 @@ def test_cudnn_is_found_in_the_loaders_cache(build_info, no_cudnn) -> None:
 def test_there_are_no_builds_for_gpus_but_on_linux(build_info, monkeypatch) -> None:
     monkeypatch.setattr("platform.system", lambda: "Windows")
     assert build().wheels == ()
-
-
-def test_the_backend_has_it() -> None:
-    assert isinstance(load_backend("tensorflow").installation, TensorFlowInstallation)
 
 
 def test_settings_say_whether_tf32_is_used() -> None:

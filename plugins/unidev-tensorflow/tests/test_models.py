@@ -1,14 +1,11 @@
 """Keras's models and ``tf.Module``s, placed while they are in use."""
 
-import copy
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import unidev
-from unidev import nn
 
 # Of Keras's own saving, with NumPy 2.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
@@ -62,27 +59,6 @@ def test_fit_after_each_move_goes_on_as_if_nothing_had_moved():
     assert fit(moved) == fit(stayed)
 
 
-@pytest.mark.parametrize("make", [make_model, make_functional])
-def test_an_optimizer_made_before_trains_the_model_after(make):
-    def train(model, optimizer):
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_mean(tf.square(model(X, training=False) - Y))
-        slopes = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(slopes, model.trainable_variables, strict=True))
-        return float(loss)
-
-    losses = []
-    for device in (None, "gpu:1"):
-        model, optimizer = make(), keras.optimizers.Adam(0.01)
-        steps = [train(model, optimizer)]
-        if device is not None:
-            assert unidev.place(model, device, optimizer=optimizer) == (model, optimizer)
-            assert {str(unidev.device_of(x)) for x in optimizer.variables} == {device}
-        losses.append(steps + [train(model, optimizer) for _ in range(5)])
-    assert losses[0] == losses[1]
-    assert losses[1][-1] < losses[1][0]
-
-
 def test_optimizers_inside_another_and_in_attributes_move_as_well():
     """As those of a GAN, whose own ``compile`` takes two."""
     model = make_model()
@@ -100,26 +76,6 @@ def test_optimizers_inside_another_and_in_attributes_move_as_well():
 def test_an_optimizer_that_is_none_of_keras_s_is_refused():
     with pytest.raises(unidev.UnsupportedOperation, match=r"keras\.optimizers"):
         unidev.place(make_model(), "gpu:1", optimizer=object())
-
-
-def test_variables_stay_the_same_objects_and_frozen_layers_frozen():
-    model = make_model()
-    model.layers[0].trainable = False
-    held = [(x, x.value, x.path, x.trainable) for x in model.variables]
-    unidev.place(model, "gpu:1")
-    now = [(x, x.value, x.path, x.trainable) for x in model.variables]
-    assert all(a is b for old, new in zip(held, now, strict=True) for a, b in zip(old, new))  # noqa: B905
-    assert [x.path for x in model.trainable_variables] == [p for _, _, p, trains in held if trains]
-    assert list(unidev.parameters(model))[:2] == ["0.kernel", "0.bias"]
-
-
-def test_a_model_that_is_there_is_not_touched():
-    model = unidev.place(make_compiled(), "gpu:1")
-    fit(model)
-    handles, traced = [x.value._handle for x in model.variables], model.train_function
-    unidev.place(model, "gpu:1")
-    assert all(x.value._handle is h for x, h in zip(model.variables, handles, strict=True))
-    assert model.train_function is traced
 
 
 def test_names_are_the_same_each_time_such_a_model_is_built():
@@ -230,31 +186,3 @@ def test_the_framework_s_own_files_hold_a_moved_model(tmp_path):
     moved.export(str(tmp_path / "exported"))
     loaded = tf.saved_model.load(str(tmp_path / "exported"))
     np.testing.assert_allclose(loaded.serve(X), expected, atol=1e-6)
-
-
-def test_a_deep_copy_of_a_moved_model_is_its_own():
-    moved = unidev.place(make_model(), "gpu:1")
-    with unidev.gpu(1):
-        copied = copy.deepcopy(moved)
-    assert unidev.device_of(copied) is unidev.gpu(1)
-    before = moved(X).numpy()
-    copied.layers[0].kernel.assign(copied.layers[0].kernel * 2)
-    assert np.array_equal(moved(X).numpy(), before)
-    unidev.place(copied, "gpu:2")
-    assert unidev.device_of(moved) is unidev.gpu(1)
-
-
-def test_parameters_and_functions_of_unidev_work_on_a_model_of_keras():
-    model = unidev.place(make_functional(), "gpu:1")
-    loss_of = unidev.value_and_grad(
-        lambda model, x, y: nn.functional.mean_squared_error(model(x), y)
-    )
-    x, y = unidev.array(X, device="gpu:1"), unidev.array(Y, device="gpu:1")
-    losses = []
-    for _ in range(5):
-        loss, slopes = loss_of(model, x, y)
-        assert unidev.sgd(model, slopes, lr=0.1) is model
-        losses.append(float(loss))
-    assert set(slopes) == set(unidev.parameters(model))
-    assert losses == sorted(losses, reverse=True)
-    assert unidev.device_of(slopes) is unidev.gpu(1)

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import unidev
-from unidev_tensorflow.models import TensorFlowModels, swap
+from unidev_tensorflow.models import TensorFlowModels
 
 
 def dense(name="dense"):
@@ -57,37 +57,6 @@ def test_a_variable_with_a_cache_is_refused():
     module.weight._caching_device = "/CPU:0"
     with pytest.raises(unidev.UnsupportedOperation, match="caching_device"):
         unidev.place(module, "gpu:1")
-
-
-@pytest.mark.parametrize("step", ["twin", "swap", "finish"])
-@pytest.mark.parametrize("error", [tf.errors.ResourceExhaustedError, KeyboardInterrupt])
-def test_a_failure_half_way_leaves_all_where_it_was(step, error, monkeypatch):
-    model = keras.Sequential([keras.Input((2,)), dense("a"), dense("b")])
-    model.compile("adam", "mse")
-    x = np.ones((2, 2), "float32")
-    model.fit(x, x, verbose=0)
-    variables = [*model.variables, *model.optimizer.variables]
-    held = [(v.value._handle, v.value.numpy().tolist()) for v in variables]
-    calls = []
-    original = getattr(TensorFlowModels, step)
-
-    def fail(*arguments):
-        calls.append(1)
-        if len(calls) == (1 if step == "finish" else 3):
-            raise error() if error is KeyboardInterrupt else error(None, None, "OOM")
-        return original(*arguments)
-
-    monkeypatch.setattr(swap, "_TOGETHER", 1)  # else there would be one part
-    monkeypatch.setattr(TensorFlowModels, step, fail)
-    expected = error if error is KeyboardInterrupt else unidev.OutOfDeviceMemoryError
-    with pytest.raises(expected):
-        unidev.place(model, "gpu:1")
-    assert calls
-    now = [(v.value._handle, v.value.numpy().tolist()) for v in variables]
-    assert all(a[0] is b[0] and a[1] == b[1] for a, b in zip(now, held, strict=True))
-    monkeypatch.undo()
-    unidev.place(model, "gpu:1")
-    model.fit(x, x, verbose=0)
 
 
 def test_a_function_traced_before_traces_again_after_a_move():

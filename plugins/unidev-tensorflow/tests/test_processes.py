@@ -8,11 +8,6 @@ def result(done):
     return json.loads(done.stdout)
 
 
-def test_registering_imports_no_framework(python):
-    done = python("import unidev, sys; unidev.list_backends(); print('tensorflow' in sys.modules)")
-    assert done.stdout.strip() == "False", done.stderr[-2000:]
-
-
 def test_loading_prints_nothing_to_stdout_and_changes_no_variable_of_its_own(python):
     done = python(
         "import os, json, subprocess, sys\n"
@@ -77,31 +72,3 @@ def test_sixty_four_devices_work(warm_python):
         UNIDEV_SIMULATE="64",
     )
     assert result(done) == [64, "gpu:63"]
-
-
-def test_without_devices_a_gpu_is_an_error_and_try_gpu_falls_back(warm_python):
-    done = warm_python(
-        "import unidev, json\nunidev.set_backend('tensorflow')\n"
-        "try:\n    unidev.copy_to(unidev.ones(3), '/GPU:0')\n"
-        "except unidev.DeviceNotFoundError as error:\n    message = str(error)\n"
-        "print(json.dumps([message, str(unidev.try_gpu()), unidev.num_gpus()]))"
-    )
-    message, fallback, count = result(done)
-    if count == 0:
-        assert "gpu:0 is not available" in message
-        assert fallback == "cpu:0"
-
-
-def test_first_use_from_several_threads_at_once(python):
-    done = python(
-        "import unidev, json\nfrom concurrent.futures import ThreadPoolExecutor\n"
-        "def work(i):\n"
-        "    x = unidev.full((100,), i, device=f'gpu:{i % 4}')\n"
-        "    y = unidev.copy_to(x, f'gpu:{(i + 1) % 4}')\n"
-        "    there = str(unidev.device_of(y)) == f'gpu:{(i + 1) % 4}'\n"
-        "    return there and bool((y == i).numpy().all())\n"
-        "with ThreadPoolExecutor(8) as pool:\n"
-        "    print(json.dumps(all(pool.map(work, range(64)))))",
-        UNIDEV_SIMULATE="4",
-    )
-    assert result(done) is True

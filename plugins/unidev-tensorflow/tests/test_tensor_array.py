@@ -31,15 +31,6 @@ def test_what_was_written_moves(copy):
     moved.write(1, tf.zeros(2)).mark_used()
 
 
-def test_an_array_that_is_there_is_the_same_and_a_copy_shares_nothing():
-    for array in (written(), tf.TensorArray(tf.float32, size=1).unstack([tf.ones(2)])):
-        assert unidev.as_in_device(array, CPU) is array
-        copied = unidev.copy_to(array, CPU)
-        assert not unidev.shares_memory(copied.read(0), array.read(0))
-    with pytest.raises(tf.errors.InvalidArgumentError):  # it was read, and is cleared after that
-        copied.read(0)
-
-
 def test_inside_a_function_it_is_refused_by_name():
     @tf.function
     def traced(x):

@@ -43,31 +43,6 @@ def _everything_is_as_it_was():
     assert TRACER.patches.attributes() == []
 
 
-def test_inside_a_scope_attributes_are_others():
-    before = state()
-    with quietly():
-        patched = TRACER.patches.attributes()
-        inside = [vars(owner)[name] for owner, name in patched]
-        with quietly():
-            assert [vars(owner)[name] for owner, name in patched] == inside
-        assert [vars(owner)[name] for owner, name in patched] == inside
-    assert not any(one is other for one, other in zip(before, inside, strict=True))
-
-
-def test_what_begin_returns_is_given_to_end_once_the_bytes_are_there():
-    v, x, seen = tf.Variable(tf.zeros((2, 3))), matrix(), []
-
-    def total():
-        return sum(v.numpy().flatten())
-
-    with TRACER.watch(
-        lambda moved: seen.append((moved.nbytes, total())) or "begun",
-        lambda begun: seen.append((begun, total())),
-    ):
-        v.assign(x)
-    assert seen == [(24, 0.0), ("begun", 15.0)]
-
-
 # -- begin may raise ------------------------------------------------------------------------------
 
 
@@ -196,18 +171,6 @@ class _Once:
     def __call__(self, *arguments):
         function, self.function = self.function, lambda *_: None
         function(*arguments)
-
-
-def test_begin_and_end_may_use_tensors():
-    x, y, seen = matrix(), matrix("cpu"), []
-
-    def begin(moved):
-        seen.append(float(tf.reduce_sum(x + y)))
-        return moved
-
-    with TRACER.watch(begin, lambda _: seen.append(str(x[0, 0].numpy()))):
-        x.numpy()
-    assert seen == [30.0, "0.0"]
 
 
 def test_a_users_device_policy_stays_in_force():
