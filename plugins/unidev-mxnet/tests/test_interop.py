@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import mxnet as mx
 import numpy as np
 import pytest
 
 import unidev
 from unidev.errors import UnsupportedOperation
-
-
-@pytest.mark.parametrize("make", [mx.np.arange, mx.nd.arange])
-def test_memory_is_shared_with_both_kinds_of_array(make: Any) -> None:
-    x = make(6)
-    y = unidev.convert(x, "numpy", copy=False)
-    y[0] = 7
-    assert x.asnumpy()[0] == 7
-    back = unidev.convert(y, "mxnet", copy=False)
-    assert type(back) is mx.np.ndarray
-    back[1] = 8
-    unidev.synchronize("cpu")
-    assert y[1] == 8
 
 
 def test_bool_is_copied_and_stays_bool() -> None:

@@ -1,4 +1,4 @@
-"""Steps of workers on Paddle whose backward raises, or meets what it did not meet before."""
+"""Steps of workers on Paddle whose backward raises."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def net_of() -> Any:
     return paddle.nn.LayerList(layers)
 
 
-def loss_with(work: Callable[[], None], last: int = 4) -> Callable[..., Any]:
+def loss_with(work: Callable[[], None]) -> Callable[..., Any]:
     """A loss of the first layers, in whose backward ``work`` is done."""
 
     def loss(net: Any, x: Any) -> Any:
-        for number, layer in enumerate(net[:last]):
+        for number, layer in enumerate(net[:4]):
             x = paddle.tanh(layer(x))
             if number == 1:
                 x = Passing.apply(x, work)
@@ -57,30 +57,6 @@ def rows() -> Any:
     rank = unidev.group().rank
     x = np.random.default_rng(rank).random((2 + rank, WIDTH), "float32")
     return unidev.array(x, device=unidev.group().device)
-
-
-def found_and_expected() -> list[float]:
-    """The largest differences from the workers' own gradients, gathered, in each of four steps.
-
-    Layers are shared and unused; in every other step, worker 0 leaves one out.
-    """
-    group, net = unidev.group(), net_of()
-    unidev.place(net, group.device)
-    parallel, differences = unidev.DataParallel(net), []
-    weights = np.array([2.0 + rank for rank in range(group.size)])
-    for number in range(4):
-        last = 3 if number % 2 and group.rank == 0 else 4
-        of = unidev.value_and_grad(loss_with(lambda: None, last))
-        everybodys = group.all_gather(of(net, rows())[1])
-        _, gradients = of(parallel, rows())
-        differences.append(max(
-            float(np.abs(unidev.to_numpy(x) - np.average(
-                [unidev.to_numpy(each[name]) for each in everybodys], 0, weights
-            )).max())
-            for name, x in gradients.items()
-        ))  # fmt: skip
-        unidev.sgd(parallel, gradients, lr=0.1)
-    return differences
 
 
 def raising() -> dict[str, Any]:

@@ -176,15 +176,6 @@ def test_a_layer_compiled_before_the_move_computes_there():
     assert np.allclose(after.numpy(), before)
 
 
-def test_paddle_saves_and_loads_a_layer_that_was_moved(tmp_path):
-    layer = unidev.place(linear(), GPU)
-    paddle.save(layer.state_dict(), str(tmp_path / "layer"))
-    other = unidev.place(linear(), "gpu:2")
-    other.set_state_dict(paddle.load(str(tmp_path / "layer")))
-    assert other.weight.numpy().tolist() == layer.weight.numpy().tolist()
-    assert devices(unidev.place(other, "gpu:2")) == {unidev.gpu(2)}
-
-
 @pytest.mark.parametrize("device", ["cpu", "gpu:1"])
 def test_loading_keeps_the_memory_and_is_no_secret_to_a_graph(device, tmp_path):
     layer, other = unidev.place(linear(), device), linear()

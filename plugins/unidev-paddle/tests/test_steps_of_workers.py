@@ -1,4 +1,4 @@
-"""Steps of several workers: shared and unused parameters, and a backward that raises."""
+"""Steps of several workers: a backward that raises, and what is refused."""
 
 import paddle_steps
 
@@ -8,11 +8,6 @@ import unidev
 def found(name):
     work = getattr(paddle_steps, name)
     return unidev.run(work, workers=2, gpus_per_worker=0, backend="paddle")
-
-
-def test_gradients_are_the_mean_of_the_workers_own():
-    for differences in found("found_and_expected"):
-        assert max(differences) < 1e-6
 
 
 def test_a_backward_that_raises_is_named_on_the_others_and_all_go_on():
