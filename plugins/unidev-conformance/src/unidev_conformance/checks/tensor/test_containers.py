@@ -138,7 +138,8 @@ def test_named_and_registered_containers(bench: Workbench, source: Device, targe
     assert copied_default["new"] == [], f"{where}: the defaultdict has lost its default"
     ordered = unidev.copy_to(OrderedDict(b=x, a=x), target)
     assert list(ordered) == ["b", "a"], f"{where}: the OrderedDict has lost its order"
-    for tree in (OrderedDict(b=x), Subclassed(x, 3)):
+    of_attributes: list[Any] = [OrderedDict(b=x), Subclassed(x, 3)]
+    for tree in of_attributes:
         tree.note = "kept"
         copied = unidev.copy_to({"in": tree}, target)["in"]
         assert getattr(copied, "note", None) == "kept", f"{where}: {type(tree).__name__}.note"

@@ -83,10 +83,11 @@ def test_named_devices(bench: Workbench, source: Device, target: Device) -> None
         return unidev.copy_to(x, target), unidev.full((2, 3), 1.0, device=target)
 
     x = bench.make(wholes(2, 3), source)
+    refusals: tuple[type[Exception], ...] = (unidev.UnidevError, *bench.backend.framework_errors)
     try:
         with target:
             found = bench.probe.compile(made)(x)
-    except (unidev.UnidevError, *bench.backend.framework_errors):
+    except refusals:
         assert source is not target, f"{target} in a function compiled for that device: an error"
         return
     for y, what in zip(found, ("copy_to", "full"), strict=True):
