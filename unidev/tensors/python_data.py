@@ -137,8 +137,10 @@ def _range(dtype: str) -> tuple[str, float, float]:
 def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[Any, Any]:
     import numpy as np
 
-    types: set[type] = set()
-    _collect_types([data], types, [])
+    types = {type(data)}
+    if isinstance(data, (list, tuple)):
+        types.clear()
+        _collect_types(data, types, [])
     for cls in types:
         refuse_masked(cls)
     _check_types(types)
@@ -170,7 +172,7 @@ def _collect_types(items: Any, found: set[type], around: list[int]) -> None:
     """Add the types of what is in nested lists and tuples; ``around`` has the lists' ids."""
     if id(items) in around:
         raise InvalidDataError(f"the {kind_of(items)} contains itself: {shown(items)}.")
-    if len(around) > _DEEPEST:
+    if len(around) == _DEEPEST:
         raise InvalidDataError(f"the lists are nested deeper than {_DEEPEST} levels.")
     types = set(map(type, items))
     nested = {cls for cls in types if issubclass(cls, (list, tuple))}
