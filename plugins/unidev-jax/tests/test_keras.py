@@ -140,6 +140,35 @@ def test_names_are_those_of_keras_on_tensorflow_without_generators(tmp_path: Pat
     np.testing.assert_array_equal(other(on("gpu:3")[0]), net(X))
 
 
+@pytest.mark.parametrize("given", [{}, {"mean": [1.0, 2, 3, 4], "variance": [4.0, 1, 9, 1]}])
+def test_constants_that_a_layer_makes_of_its_variables_are_loaded_and_move(
+    given: Any, tmp_path: Path
+) -> None:
+    """Keras's ``Normalization`` computes with arrays; keras-team/keras#20163."""
+    norm = layers.Normalization(**given)
+    net = keras.Sequential([keras.Input((4,)), norm, layers.Dense(1)])
+    new = keras.models.clone_model(net)
+    stale = new.predict(X, verbose=0)
+    if not given:
+        norm.adapt(X)
+    wanted = np.asarray(net(X))
+    assert not np.allclose(stale, wanted)
+    unidev.save_parameters(net, tmp_path / "net.safetensors")
+    unidev.load_parameters(new, tmp_path / "net.safetensors")
+    for y in (new(X), new.predict(X, verbose=0)):
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    for device in ("gpu:0", "gpu:1"):
+        unidev.place(net, device)
+        if not given:
+            norm.adapt(X)  # elsewhere
+            unidev.place(net, device)
+        np.testing.assert_allclose(net(on(device)[0]), wanted, rtol=1e-5)
+        assert [str(unidev.device_of(x)) for x in (norm.mean, norm.variance)] == [device] * 2
+    spread = unidev.DataParallel(unidev.place(net, "gpu:0"), ["gpu:0", "gpu:1"])
+    np.testing.assert_allclose(spread(on("cpu")[0]), wanted, rtol=1e-5)
+    assert unidev.device_of(norm.mean) is unidev.gpu(0)
+
+
 def test_optimizers_in_attributes_move_as_well() -> None:
     """As those of a GAN, whose own ``compile`` takes two."""
     net = made()

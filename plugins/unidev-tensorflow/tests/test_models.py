@@ -78,6 +78,37 @@ def test_an_optimizer_that_is_none_of_keras_s_is_refused():
         unidev.place(make_model(), "gpu:1", optimizer=object())
 
 
+@pytest.mark.parametrize("given", [{}, {"mean": [1.0, 2, 3, 4], "variance": [4.0, 1, 9, 1]}])
+def test_constants_that_a_layer_makes_of_its_variables_are_loaded_and_move(given, tmp_path):
+    """Keras's ``Normalization`` computes with tensors; keras-team/keras#20163."""
+    layers = [keras.layers.Normalization(**given), keras.layers.Dense(1)]
+    net = keras.Sequential([keras.Input((4,)), *layers])
+    new = keras.models.clone_model(net)
+    new.compile("sgd", "mse")
+    function = tf.function(lambda x: new(x))
+    stale = [new.predict(X, verbose=0), function(X)]
+    if not given:
+        layers[0].adapt(X)
+    wanted = net(X)
+    assert not np.allclose(stale[1], wanted)
+    unidev.save_parameters(net, tmp_path / "net.safetensors")
+    unidev.load_parameters(new, tmp_path / "net.safetensors")
+    for y in (new(X), new.predict(X, verbose=0), function(X)):
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    for device in (unidev.gpu(0), unidev.gpu(1)):
+        unidev.place(net, device)
+        if not given:
+            layers[0].adapt(X)  # on the CPU, where no scope says otherwise
+            unidev.place(net, device)
+        x = unidev.device_put(X, device)
+        with unidev.transfer_guard("forbid"), device:
+            y = net(x)
+        np.testing.assert_allclose(y, wanted, rtol=1e-5)
+    spread = unidev.DataParallel(unidev.place(net, "gpu:0"), ["gpu:0", "gpu:1"])
+    np.testing.assert_allclose(spread(unidev.device_put(X, "cpu")), wanted, rtol=1e-5)
+    assert unidev.device_of(layers[0].mean) is unidev.gpu(0)
+
+
 def test_names_are_the_same_each_time_such_a_model_is_built():
     models = unidev.active_backend().models
     for make in (make_model, make_functional):

@@ -56,6 +56,9 @@ class ModelsByLibrary(Models):
     swap = _forwarded("swap")
     copy = _forwarded("copy")
     namespaces = _forwarded("namespaces")
+    finish = _forwarded("finish")
+    adapt = _forwarded("adapt")
+    allocated = _forwarded("allocated")
     statistics = _forwarded("statistics")
     random_states = _forwarded("random_states")
     stored = _forwarded("stored")
@@ -63,6 +66,17 @@ class ModelsByLibrary(Models):
     with_numbers = _forwarded("with_numbers")
     write = _forwarded("write")
     optimizer_state = _forwarded("optimizer_state")
+
+    def unstorable(self, x: Any) -> str | None:
+        """Random keys, whose numbers are another array's."""
+        key = raw(x)
+        if not jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+            return None
+        return (
+            "it is a random key: keep key = jax.random.key_data(key) in its place, which can be "
+            f"saved; jax.random.wrap_key_data(key, impl={str(jax.random.key_impl(key))!r}) makes a "
+            "key of it again"
+        )
 
     def wait_for(self, twins: Sequence[Any]) -> None:
         """All copies have begun before the first is waited for: JAX makes them side by side."""

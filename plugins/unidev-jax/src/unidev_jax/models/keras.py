@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from unidev.contract import LayerModels, ModelVariable, check_state, kind_of
 from unidev.errors import NotAModelError, UnsupportedOperation
 from unidev_jax.arrays import host_copy
+from unidev_jax.framework import jax
 from unidev_jax.variables import (
     assign,
     in_stateless_scope,
@@ -89,7 +91,10 @@ class KerasModels(LayerModels):
 
     def is_placed(self, model: Any, device: Device) -> bool:
         """Ignores metrics, which Keras creates late."""
-        return all(self.is_on(found.variable, device) for found in self.walk(model))
+        kept = [x for layer in self._derived(model) for x in _constants(layer).values()]
+        return all(self.backend.is_bound(x, device) for x in kept) and all(
+            self.is_on(found.variable, device) for found in self.walk(model)
+        )
 
     def twin(self, part: Any, device: Device) -> Any:
         """The variable's value in new memory, in a list."""
@@ -100,6 +105,46 @@ class KerasModels(LayerModels):
         before = raw(part)
         part.assign(twin[0])
         twin[0] = before
+
+    def finish(self, model: Any, optimizer: Any, device: Device) -> Any:
+        """The constants of layers move as well."""
+        self.adapt(model, device)
+        return optimizer
+
+    def namespaces(self, model: Any) -> Sequence[dict[str, Any]]:
+        """The attributes that ``adapt`` changes."""
+        return [vars(layer) for layer in self._derived(model)]
+
+    def adapt(self, model: Any, device: Device) -> None:
+        """Makes the constants of layers anew, of their variables."""
+        layers = self._derived(model)
+        before = [(layer, _constants(layer)) for layer in layers]
+        try:
+            for layer in layers:
+                layer.finalize_state()
+                for name, x in _constants(layer).items():
+                    if not self.backend.is_bound(x, device):
+                        setattr(layer, name, self.backend.copy_to(x, device, False))
+        except BaseException:
+            for layer, held in before:
+                vars(layer).update(held)
+            raise
+
+    @contextmanager
+    def allocated(self, model: Any, device: Device) -> Iterator[None]:  # noqa: ARG002
+        """In the end, makes constants of what was loaded; Keras has compiled the old ones in."""
+        yield
+        layers = self._derived(model)
+        for layer in layers:
+            layer.finalize_state()
+        for each in self.all_layers(model) if layers else ():
+            for name in ("train_function", "test_function", "predict_function"):
+                if getattr(each, name, None) is not None:
+                    setattr(each, name, None)
+
+    def _derived(self, model: Any) -> list[Any]:
+        """Layers that compute with constants, as ``Normalization`` once it is adapted."""
+        return [x for x in self.all_layers(model) if hasattr(x, "finalize_state") and _constants(x)]
 
     def write(self, x: Any, values: Array) -> None:
         """A new array on the variable's device."""
@@ -130,6 +175,19 @@ class KerasModels(LayerModels):
             device = self.backend.device_of(beside if is_new else old)
             values = np.asarray(state[name])
             variable.assign(self.backend.from_numpy(values, old.dtype, device))
+
+
+_GIVEN = {"input_mean", "input_variance"}
+"""Of ``Normalization``: what the program has passed, of which its constants are made."""
+
+
+def _constants(layer: Any) -> dict[str, Any]:
+    """Arrays that Keras makes in ``finalize_state`` of a layer's variables, by attribute.
+
+    https://github.com/keras-team/keras/issues/20163
+    """
+    held = vars(layer).items()
+    return {name: x for name, x in held if isinstance(x, jax.Array) and name not in _GIVEN}
 
 
 def _check_built(layer: Any, path: str) -> None:

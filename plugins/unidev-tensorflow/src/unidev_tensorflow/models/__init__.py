@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import tensorflow as tf  # type: ignore[import-untyped]
@@ -14,11 +16,11 @@ from unidev_tensorflow.memory.extents import host_array
 from unidev_tensorflow.models import optimizers, swap
 from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.models.traces import Traces, traces_of
-from unidev_tensorflow.models.tree import Tree
+from unidev_tensorflow.models.tree import Tree, constants
 from unidev_tensorflow.tensors import DISTRIBUTED, EAGER, keras_optimizers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from unidev.contract import Array, Device
     from unidev_tensorflow.backend import TensorFlowBackend
@@ -66,6 +68,9 @@ class TensorFlowModels(Tree):
 
     def is_placed(self, model: Any, device: Device) -> bool:
         """Ignores metrics, which Keras creates late."""
+        kept = [x for layer in self.derived(model) for x in constants(layer).values()]
+        if any(self.backend.device_of(x) is not device for x in kept):
+            return False
         try:
             for found in self.walk(model):
                 variable = native_variable(found.variable)
@@ -107,10 +112,43 @@ class TensorFlowModels(Tree):
         with tf.init_scope(), record.stop_recording():
             return super().place(model, device, optimizer)
 
-    def finish(self, model: Any, optimizer: Any, device: Device) -> Any:  # noqa: ARG002
+    def finish(self, model: Any, optimizer: Any, device: Device) -> Any:
         """Makes Keras retrace its functions."""
+        self.adapt(model, device)
         optimizers.forget_traces(self.all_layers(model))
         return optimizer
+
+    def namespaces(self, model: Any) -> Sequence[dict[str, Any]]:
+        """The attributes that ``adapt`` changes."""
+        return [vars(layer) for layer in self.derived(model)]
+
+    def adapt(self, model: Any, device: Device) -> None:
+        """Makes the constants of layers anew, of their variables."""
+        layers = self.derived(model)
+        before = [(layer, constants(layer)) for layer in layers]
+        try:
+            with tf.init_scope(), record.stop_recording(), self.backend.native_scope(device):
+                for layer in layers:
+                    layer.finalize_state()
+                    for name, x in constants(layer).items():
+                        if self.backend.device_of(x) is not device:
+                            setattr(layer, name, self.backend.copy_to(x, device, False))
+        except BaseException:
+            for layer, held in before:
+                vars(layer).update(held)
+            raise
+
+    @contextmanager
+    def allocated(self, model: Any, device: Device) -> Iterator[None]:  # noqa: ARG002
+        """In the end, makes constants of what was loaded; what had the old ones traces again."""
+        yield
+        device_of = self.backend.device_of
+        for layer in self.derived(model):
+            held = [SimpleNamespace(_handle=x) for x in constants(layer).values()]
+            for traces in traces_of(held, lambda x: device_of(x._handle), None):
+                traces.swap(traces.twin(traces.device))
+            self.adapt(layer, device_of(held[0]._handle))
+            optimizers.forget_traces(self.all_layers(model))
 
     statistics_names = Tree.statistics_names | {"moving_mean", "moving_variance"}
 

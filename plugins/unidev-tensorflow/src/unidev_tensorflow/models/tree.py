@@ -10,6 +10,7 @@ from unidev.contract import LayerModels, ModelVariable, found_in, kind_of
 from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.models.swap import native_variable
 from unidev_tensorflow.tensors import (
+    EAGER,
     common_build,
     is_chain,
     is_keras_layer,
@@ -20,6 +21,8 @@ from unidev_tensorflow.tensors import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+_GIVEN = {"input_mean", "input_variance"}
+"""Of ``Normalization``: what the program has passed, of which its constants are made."""
 _PARTS = (tf.Variable, tf.Module, tf.random.Generator)
 
 
@@ -59,6 +62,10 @@ class Tree(LayerModels):
             return part._layers  # type: ignore[no-any-return]
         return [child for _, child in self.children(part, set())]
 
+    def derived(self, model: Any) -> list[Any]:
+        """Layers that compute with ``constants``, as Keras's ``Normalization`` once adapted."""
+        return [x for x in self.all_layers(model) if hasattr(x, "finalize_state") and constants(x)]
+
     def sequence(self, layer: Any) -> Iterable[Any]:
         """The layers of a functional model, too."""
         return layer.layers if is_chain(layer) else ()
@@ -74,6 +81,21 @@ class Tree(LayerModels):
             for name, value in sorted(vars(part).items()):  # the order of tf.Module itself
                 if not name.startswith(self.internal):
                     yield from found_in(value, self.has_variables, name)
+
+
+def constants(layer: Any) -> dict[str, Any]:
+    """Tensors that Keras makes in ``finalize_state`` of a layer's variables, by attribute.
+
+    Those of lookup layers, which have no variables, are for the host.
+    https://github.com/keras-team/keras/issues/20163
+    """
+    if not (layer._non_trainable_variables or getattr(layer, "input_mean", None) is not None):
+        return {}
+    return {
+        name: x
+        for name, x in vars(layer).items()
+        if isinstance(x, EAGER) and x.dtype.is_floating and name not in _GIVEN
+    }
 
 
 def _check_built(layer: Any, path: str) -> None:
