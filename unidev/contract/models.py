@@ -182,7 +182,7 @@ class Models(AnyModels, ABC):
         """Tensors and layers in attributes of ``layer`` and containers there, registered or not."""
         wanted = (*self.backend.tensor_types, *self.backend.model_types)
         for name, value in vars(layer).items():
-            if issubclass(type(value), _CONTAINERS) and value:
+            if isinstance(value, _CONTAINERS) and value:
                 yield from found_in(value, lambda x: isinstance(x, wanted), name, _CONTAINERS)
             elif issubclass(type(value), wanted):
                 yield name, value
@@ -447,7 +447,7 @@ def found_in(
     """
     if id(value) in _above:
         return
-    if issubclass(type(value), (dict, list, tuple, *also)):
+    if isinstance(value, (dict, list, tuple, *also)):  # a proxy has another type, as TensorFlow's
         _above = (*_above, id(value))
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             yield from found_in(

@@ -59,5 +59,8 @@ def _pinned(x: Any, backend: Backend) -> Any:
             f"pinning a tensor on {device}",
             "only the host's memory can be pinned: copy it to the CPU first",
         )
-    doing = f"pinning a tensor of shape {tuple(x.shape)}"
-    return call(backend, pinned, x, doing=lambda: (doing, device), operation="pin")
+    return call(
+        backend, pinned, x,
+        doing=lambda: (f"pinning a tensor of shape {tuple(x.shape)}", device),
+        operation="pin",
+    )  # fmt: skip

@@ -175,6 +175,8 @@ def test_new_arrays_inside_jit_are_constants_of_the_program():
         return x + small + large[:3] + unidev.zeros_like(x)
 
     assert unidev.to_numpy(compute(x)).tolist() == [4, 4, 4]
+    for like in (unidev.zeros_like, unidev.ones_like, unidev.empty_like):
+        assert unidev.device_of(jax.jit(like)(x)) is unidev.gpu(1)  # jnp's would be on the CPU
 
 
 def test_what_is_traced_inside_grad_is_told_from_what_has_values():

@@ -119,6 +119,16 @@ def test_a_tensor_keeps_its_class(verb):
     assert not unidev.shares_memory(made, boxes)
 
 
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_tensors_without_one_shape_or_block_are_pinned_as_torch_does():
+    parts = [torch.arange(3.0), torch.arange(5.0)]
+    for layout in (torch.strided, torch.jagged):
+        pinned = unidev.pin(torch.nested.nested_tensor(parts, layout=layout))
+        assert pinned.is_pinned()
+        assert [each.tolist() for each in pinned.unbind()] == [each.tolist() for each in parts]
+    assert unidev.pin(torch.eye(3).to_sparse()).is_pinned()
+
+
 def test_without_an_accelerator_nothing_is_pinned(monkeypatch):
     backend = unidev.active_backend()
     monkeypatch.setattr(backend, "device_count", lambda kind: kind == "cpu")

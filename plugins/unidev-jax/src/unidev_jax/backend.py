@@ -162,9 +162,12 @@ class JaxBackend(Backend):
         return isinstance(x, TRACER) and not has_values(x)
 
     def full_like(self, x: Any, value: Any) -> Any:
-        """``jnp.full_like``, which is where the compiler puts it."""
+        """``jnp.full_like``; in a compiled function it is where ``x`` is, on which it depends."""
         with wide(x.dtype):
-            return jnp.full_like(x, value)
+            made = jnp.full_like(x, value)
+            if isinstance(x, TRACER):
+                made = jax.lax.optimization_barrier((jax.lax.stop_gradient(x), made))[1]
+            return made
 
     def new_like(self, x: Any, value: int | None, device: Device) -> Any:
         """Of a random key or a weakly typed array, such a one; else from shape and dtype."""

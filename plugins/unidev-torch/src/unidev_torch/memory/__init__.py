@@ -56,7 +56,8 @@ def _pinned(x: torch.Tensor) -> torch.Tensor:
     check_memory(x)
     if x.is_pinned():
         return x
-    if type(x) is torch.Tensor or type(x) is torch.nn.Parameter:
+    is_plain = type(x) is torch.Tensor or type(x) is torch.nn.Parameter
+    if is_plain and x.layout is torch.strided and not x.is_nested:
         return torch.empty_like(x, pin_memory=True).copy_(x)
     return x.pin_memory()  # keeps a subclass, as torchvision's; but fails for expanded tensors
 

@@ -124,7 +124,7 @@ def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
         if cls in _HARMLESS or key in _OF_EACH:
             continue
         if issubclass(cls, _WANTED):
-            if f"{key}_orig" not in own["_parameters"]:  # else spectral_norm computes it each time
+            if f"{key}_orig" not in module._parameters:  # else spectral_norm computes it each time
                 found.append((key, value))
         elif issubclass(cls, _CONTAINERS):
             found += found_in(value, _is_wanted, key, _CONTAINERS)
