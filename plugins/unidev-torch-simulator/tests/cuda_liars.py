@@ -7,6 +7,7 @@ A liar patches a torch that is imported, and names the questions that find it ou
 from __future__ import annotations
 
 import contextlib
+from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -223,6 +224,12 @@ def the_state_is_the_cpus() -> None:
     set_in(Cuda, "get_rng_state", lambda *_: torch.get_rng_state())
 
 
+@caught_by("a_state_is_contiguous_bytes_of_the_cpu")
+def states_are_brought_to_the_cpu() -> None:
+    own = Cuda.set_rng_state
+    set_in(Cuda, "set_rng_state", lambda state, *index: own(state.cpu().contiguous(), *index))
+
+
 @caught_by("a_generator_of_the_cpu_is_refused")
 def any_generator_is_taken() -> None:
     own = torch.rand
@@ -316,6 +323,12 @@ def pickles_are_the_cpus() -> None:
 @caught_by("a_loaders_batches_are_pinned_and_its_workers_live")
 def loaders_pin_nothing() -> None:
     set_in(torch.utils.data._utils.pin_memory, "pin_memory", lambda data, *_: data)
+
+
+@caught_by("a_loaders_workers_send_tensors_of_a_gpu")
+def workers_send_tensors_of_the_cpu() -> None:
+    own = torch.multiprocessing.reductions.reduce_tensor
+    ForkingPickler.register(Tensor, lambda tensor: own(tensor.cpu()))
 
 
 @caught_by("use_after_a_fork_is_refused_as_cuda_refuses_it")

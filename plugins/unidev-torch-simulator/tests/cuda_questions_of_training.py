@@ -8,6 +8,8 @@ import multiprocessing
 import os
 import pickle
 import time
+from functools import partial
+from itertools import product
 from typing import TYPE_CHECKING
 
 from cuda_questions import error_of, ones, question
@@ -43,6 +45,23 @@ def the_state_has_16_bytes_and_can_be_restored() -> None:
     first = torch.rand(4, device="cuda:1")
     torch.cuda.set_rng_state(state, 1)
     assert torch.equal(first, torch.rand(4, device="cuda:1"))
+
+
+@question
+def a_state_is_contiguous_bytes_of_the_cpu() -> None:
+    state = torch.cuda.get_rng_state()
+    wrong = {
+        "RNG state must be a torch.ByteTensor": [state.cuda(), state.view(torch.int64)],
+        "RNG state must be contiguous": [torch.zeros(32, dtype=torch.uint8)[::2]],
+        "RNG state is wrong size": [torch.zeros(17, dtype=torch.uint8)],
+        "offset must be a multiple of 4": [torch.tensor([0, 5]).view(torch.uint8)],
+    }
+    for words, states in wrong.items():
+        kind = TypeError if "ByteTensor" in words else RuntimeError
+        for each, setter in product(
+            states, (torch.Generator("cuda").set_state, torch.cuda.set_rng_state)
+        ):
+            assert error_of(kind, partial(setter, each)).startswith(words)
 
 
 @question
@@ -253,6 +272,21 @@ def a_loaders_batches_are_pinned_and_its_workers_live() -> None:
     batches = list(loader)
     assert [batch.tolist() for batch in batches] == [[0, 1, 2], [3, 4, 5]]
     assert all(batch.is_pinned() for batch in batches)
+
+
+@question
+def a_loaders_workers_send_tensors_of_a_gpu() -> None:
+    loader = torch.utils.data.DataLoader(
+        torch.arange(4.0),
+        batch_size=2,
+        collate_fn=lambda rows: torch.stack(rows).to("cuda:1"),
+        num_workers=1,
+        multiprocessing_context="fork",
+        timeout=60,
+    )
+    batches = list(loader)
+    assert [batch.tolist() for batch in batches] == [[0, 1], [2, 3]]
+    assert [batch.device.index for batch in batches] == [1, 1]
 
 
 def in_a_fork(call: Callable[[], object]) -> str:

@@ -79,6 +79,17 @@ def test_a_generator_of_a_device_repeats_itself() -> None:
     assert not torch.equal(first, second)
 
 
+def test_a_loaders_worker_sends_tensors_of_a_device() -> None:
+    loader = torch.utils.data.DataLoader(
+        torch.arange(2.0),
+        collate_fn=lambda rows: torch.stack(rows).to(SIM),
+        num_workers=1,
+        multiprocessing_context="fork",
+        timeout=60,
+    )
+    assert [(batch.device, batch.tolist()) for batch in loader] == [(SIM, [0]), (SIM, [1])]
+
+
 def test_fork_rng_restores_the_device() -> None:
     with torch.random.fork_rng(devices=[1], device_type="sim"):
         inside = torch.rand(2, device=SIM)

@@ -98,12 +98,13 @@ def _start_sim(gpus: SimulatedGpus) -> None:
 
     from torch.utils import backend_registration
 
-    from unidev_torch_simulator import batch_norm, device_module, distributed
+    from unidev_torch_simulator import batch_norm, device_module, distributed, sending
 
     backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
     device_module.model = gpus.like
     torch._register_device_module(DEVICE_TYPE, device_module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     batch_norm.register("PrivateUse1")
+    sending.let_workers_send(torch, DEVICE_TYPE)
     distributed.add_simccl(gpus.first)
     settle_at_exit(torch.ops.unidev_sim)

@@ -23,6 +23,7 @@ struct SimGenerator final : c10::GeneratorImpl {
     offset_ = 0;
   }
   void set_offset(uint64_t offset) override {
+    TORCH_CHECK(offset % 4 == 0, "offset must be a multiple of 4");  // as CUDA's, for its kernels
     offset_ = offset;
   }
   uint64_t get_offset() const override {
@@ -37,12 +38,12 @@ struct SimGenerator final : c10::GeneratorImpl {
   }
   // 16 bytes, as DTensor requires of a CUDA generator; CUDA itself also takes the seed alone.
   void set_state(const c10::TensorImpl& state) override {
-    const int64_t size = state.numel() * static_cast<int64_t>(state.dtype().itemsize());
-    TORCH_CHECK(size == 16 || size == 8, "RNG state is wrong size");
+    at::detail::check_rng_state(state);
+    TORCH_CHECK(state.numel() == 16 || state.numel() == 8, "RNG state is wrong size");
     uint64_t words[2] = {0, 0};
-    std::memcpy(words, state.data(), size);
-    seed_ = words[0];
-    offset_ = words[1];
+    std::memcpy(words, state.data_dtype_initialized<uint8_t>(), state.numel());
+    set_current_seed(words[0]);
+    set_offset(words[1]);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
     at::Tensor state = at::detail::empty_cpu(

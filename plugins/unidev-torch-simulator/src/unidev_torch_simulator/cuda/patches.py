@@ -8,6 +8,7 @@ from typing import Any
 from unidev_torch_simulator.cuda.devices import ops, uuids
 from unidev_torch_simulator.cuda.refused import refusing
 from unidev_torch_simulator.importing import settle_at_exit
+from unidev_torch_simulator.sending import let_workers_send
 
 _DRIVER = "there is no driver behind them"
 _IPC = "memory of CUDA is shared by IPC, which they lack; send a copy on the CPU"
@@ -18,6 +19,7 @@ def apply(torch: Any) -> None:
     """Patch a torch that is complete; the process has it from here on."""
     settle_at_exit(torch.ops.unidev_sim)
     _patch_storages(torch)
+    let_workers_send(torch, "cuda")
     _patch_interchange(torch)
     _patch_plans(torch.backends.cuda)
     # NVML would report real cards: their number, load and temperature. Until CUDA is used, torch
