@@ -220,8 +220,8 @@ def change_slopes(change: Callable[[Any, int], Any]) -> None:
 def zeros_are_on_the_cpu(backend):
     """Zeros for what the loss does not depend on are made where new tensors are made."""
 
-    @in_place_of(gradients._zeros_like)
-    def zeros_like(backend, x):
+    @in_place_of(gradients.zeros_like)
+    def zeros_like(x, /):
         return backend.zeros(tuple(x.shape), x.dtype, backend.cpu)
 
 

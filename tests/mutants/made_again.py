@@ -121,7 +121,7 @@ def a_tensor_has_one_likeness(backend):
 def a_second_array_of_a_tensor_is_the_first(backend):
     """``array`` of a tensor that it has made an array of gives that one: a cache of conversions."""
 
-    _made_once_of(creating._array_of_tensor)
+    _made_once_of(creating.array_of_tensor)
 
 
 @mutant(TENSORS)

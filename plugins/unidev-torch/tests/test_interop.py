@@ -39,7 +39,7 @@ def test_nothing_writes_to_a_read_only_array() -> None:
     [
         (np.arange(6)[::-1], "negative stride"),
         (np.zeros(41, np.uint8)[1:].view(np.float32), "not aligned"),
-        (np.arange(6).astype(">i8"), "this dtype"),
+        (np.arange(6).astype(">i8"), "byte order"),
         (np.zeros(3, "c8,f4")["f0"], "itemsize"),
     ],
     ids=["reversed", "unaligned", "big-endian", "field"],
