@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import linecache
 import signal
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 from torch import nn
+from torch.export.passes import move_to_device_pass
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 import unidev
@@ -390,6 +393,57 @@ def test_what_stays_is_named_with_its_path_once_for_each_tensor() -> None:
     elsewhere = [path for path, device in error.value.devices.items() if device is unidev.cpu()]
     assert sorted(elsewhere) == sorted(f"net.{path}" for path in paths)
     assert unidev.device_of(model) is unidev.gpu(1)
+
+
+class Recorded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(2, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.layer(x) + torch.ones(2, device=x.device)
+        return y
+
+
+class RecordedWithValues(Recorded):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x) + torch.tensor([1.0, 2.0], device=x.device)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch.export itself (2.13)
+def test_recorded_graphs_make_their_tensors_where_the_model_is() -> None:
+    net, x = RecordedWithValues(), torch.ones(3, 2)
+    expected, program = net(x), torch.export.export(net, (x,))
+    moved = move_to_device_pass(copy.deepcopy(program), "sim:0")
+    recorded = [make_fx(Recorded())(x), nn.Sequential(make_fx(Recorded())(x))]
+    found = [program.module(), moved.module(), torch.export.unflatten(program)]
+    for model, y in [(m, expected) for m in found] + [(m, m(x)) for m in recorded]:
+        for device in ("gpu:1", "gpu:0", "cpu"):
+            at = unidev.as_device(device).native
+            assert unidev.place(model, device)(x.to(at)).device == at
+            unidev.check_same_device(net=model)
+        torch.testing.assert_close(model(x), y)
+    graph = unidev.place(recorded[0], "gpu:0")
+    code = graph.code
+    with pytest.raises(unidev.FrameworkError, match="this one does not move"):
+        unidev.place(nn.Sequential(graph, Metric(fails=True)), "gpu:1")
+    assert graph.code == code
+    with pytest.raises(unidev.UnsupportedOperation, match="the module that was exported"):
+        unidev.DataParallel(graph, devices=["gpu:0", "gpu:1"])(torch.ones(6, 2, device="sim:0"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # all of TorchScript
+def test_a_trace_that_makes_tensors_elsewhere_is_named() -> None:
+    x = torch.ones(3, 2)
+    traced = torch.jit.trace(nn.Sequential(Recorded()), x)
+    with pytest.warns(
+        unidev.errors.LeftBehindWarning, match=r"0\.forward \(aten::ones: .* on cpu:0"
+    ):
+        unidev.place(traced, "gpu:1")
+    with pytest.raises(unidev.DeviceMismatchError, match="trace the model again once it is placed"):
+        unidev.check_same_device(net=traced)
+    again = torch.jit.trace(unidev.place(Recorded(), "gpu:1"), x.to(GPU))
+    assert unidev.place(again, "gpu:1")(x.to(GPU)).device == GPU
 
 
 def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:

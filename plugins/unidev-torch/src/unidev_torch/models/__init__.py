@@ -11,7 +11,7 @@ import torch
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
 from unidev_torch import tensors
-from unidev_torch.models import allocating, optimizers, swap, tree
+from unidev_torch.models import allocating, graphs, optimizers, swap, tree
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -67,9 +67,11 @@ class TorchModels(Models):
         """Not if Accelerate's hooks would go on sending inputs elsewhere."""
         if model is None:
             return super().place(model, device, optimizer)
-        tree.check_hooks(model, device.native)
-        placed = super().place(model, device, optimizer)
-        tree.remember(model, device.native)
+        modules = tree.modules_of(model)
+        tree.check_hooks(modules, device.native)
+        with graphs.moved(modules, device.native):
+            placed = super().place(model, device, optimizer)
+        tree.remember(modules, device.native)
         return placed
 
     def parts(self, model: torch.nn.Module | None, optimizer: Any) -> Sequence[Part]:
@@ -116,6 +118,7 @@ class TorchModels(Models):
 
     def adapt(self, model: torch.nn.Module, device: Device) -> None:
         """As in ``finish``, without RNNs, whose flat weights are among the twins."""
+        graphs.check_replica(tree.modules_of(model), device)
         tree.move_what_else(model, device.native, also_rnns=False)
 
     # -- checkpoints -------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from unidev.contract import found_in
 from unidev.errors import UnsupportedOperation
+from unidev_torch.models import graphs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -101,9 +102,9 @@ _asked: dict[int, tuple[weakref.ref[torch.nn.Module], torch.device]] = {}
 """Where modules that move themselves have last been asked to go, by ``id``: some cannot be keys."""
 
 
-def remember(model: torch.nn.Module, native: torch.device) -> None:
-    """Its modules that move themselves have all been asked to go to ``native``."""
-    for _, module in modules_of(model):
+def remember(modules: Sequence[tuple[str, torch.nn.Module]], native: torch.device) -> None:
+    """Those that move themselves have all been asked to go to ``native``."""
+    for _, module in modules:
         if _moves_itself(module):
             forget = partial(_asked.pop, id(module))  # the reference, which it is called with
             _asked[id(module)] = (weakref.ref(module, forget), native)
@@ -115,10 +116,15 @@ def _moves_itself(module: torch.nn.Module) -> bool:
 
 
 def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Tensors and modules in its attributes, and in containers there, beside its registries."""
+    """Tensors and modules in its attributes, and in containers there, beside its registries.
+
+    And what stands for the tensors that its graph makes.
+    """
+    if isinstance(module, torch.jit.ScriptModule):
+        return graphs.made_in(module)
     own = module.__dict__
     is_usual = next(iter(own)) == _OF_EACH[0]  # else the class sets attributes before Module does
-    found: list[tuple[str, Any]] = []
+    found: list[tuple[str, Any]] = [*graphs.made_in(module)]
     for key, value in islice(own.items(), len(_OF_EACH) if is_usual else 0, None):
         cls = type(value)
         if cls in _HARMLESS or key in _OF_EACH:
@@ -273,30 +279,28 @@ def _immovable(module: torch.nn.Module) -> str | None:
 
 
 def _immovable_script(module: Any) -> str | None:
-    if not hasattr(module, "graph"):
-        return None
-    for node in module.graph.findAllNodes("prim::Constant"):
+    for node in graphs.constants_of(module):
         if node.hasAttribute("value") and node.kindOf("value") == "t" and node.t("value").dim():
             return (
-                "its graph holds tensors as constants (torch.jit.freeze): place it first, or load "
-                "it with torch.jit.load(file, map_location=...)"
+                "its graph holds tensors as constants (torch.jit.freeze, torch.jit.trace): place "
+                "it first, or load a frozen one with torch.jit.load(file, map_location=...)"
             )
     return None
 
 
-def check_hooks(model: torch.nn.Module, native: torch.device) -> None:
+def check_hooks(modules: Sequence[tuple[str, torch.nn.Module]], native: torch.device) -> None:
     """Refuse a model that Accelerate has dispatched, unless all of it computes on ``native``.
 
     Raises:
         UnsupportedOperation: names the module, and what to do.
     """
-    for prefix, module in modules_of(model):
+    for prefix, module in modules:
         hook = module.__dict__.get("_hf_hook")  # accelerate 1.15
         for each in () if hook is None else (hook, *getattr(hook, "hooks", ())):
             goal = getattr(each, "execution_device", None)
             if goal is not None and torch.device(goal) != native:
                 raise UnsupportedOperation(
-                    f"placing a {type(model).__name__} that Accelerate has dispatched",
+                    f"placing a {type(modules[0][1]).__name__} that Accelerate has dispatched",
                     f"the hook of {prefix[:-1] or 'the model'!r} sends its inputs to {goal}: "
                     "first call accelerate.hooks.remove_hook_from_submodules(model)",
                 )
