@@ -211,6 +211,35 @@ def test_functions_that_raise_are_translated_with_their_cause() -> None:
         assert isinstance(caught.value.__cause__, OSError)
 
 
+MADE_ELSEWHERE = """
+    import contextlib, unidev
+
+    class Made:
+        def __init__(self, x, scoped):
+            with unidev.device_of(x) if scoped else contextlib.nullcontext():
+                self.x = unidev.array(x.tolist())
+            self.scoped = scoped
+
+    unidev.register_container(
+        Made, lambda made: (([made.x],), made.scoped), lambda scoped, own: Made(own[0][0], scoped)
+    )
+    x = unidev.ones(2)
+    print(unidev.device_of(unidev.copy_to([Made(x, True)], "gpu:1")))
+    print(unidev.device_of(unidev.copy_to([Made(x, False)], "cpu")))
+    try:
+        unidev.copy_to([Made(x, False)], "gpu:1")
+    except unidev.UnsupportedContainerError as error:
+        print(error)
+"""
+
+
+def test_an_unflatten_function_that_makes_tensors_elsewhere_is_refused(run_python: Any) -> None:
+    """As ``tf.random.Generator.from_state``, tensorflow#41143; the advice is followed."""
+    scoped, there, error = run_python(MADE_ELSEWHERE, UNIDEV_SIMULATE="2").splitlines()
+    assert (scoped, there) == ("gpu:1", "cpu:0")
+    assert "made a tensor on cpu:0 of one on gpu:1: make it inside" in error
+
+
 def test_containers_nested_too_deep_or_in_themselves_are_refused() -> None:
     deep: Any = unidev.zeros(1)
     for _ in range(5000):

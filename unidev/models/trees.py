@@ -61,7 +61,8 @@ def parameters(tree: Any) -> dict[str, Any]:
 def stored(tree: Any) -> dict[str, Stored]:
     """As ``Models.stored``: all tensors; one that occurs twice has two names."""
     opened = Opened(tree)
-    return _named(tree, opened.steps(), [Stored(x) for x, _ in opened.tensors])
+    at = (position for position, *_ in opened.found)
+    return _named(tree, opened.steps_to(at), [Stored(x) for x, _ in opened.tensors])
 
 
 def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple[Any, Any]:

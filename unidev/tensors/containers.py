@@ -152,8 +152,8 @@ class Opened:
         """Containers that are arrays to their framework, as JAX's sparse ones."""
         self._frameworks = set() if is_array is None else {"numpy"}
         """Those of the tensors that were found so far."""
-        self._leaves, self._structure = _flatten(tree)
-        above: Sequence[tuple[int, ...]] = [()] * len(self._leaves)
+        self.leaves, self._structure = _flatten(tree)  # those that are no tensors included
+        above: Sequence[tuple[int, ...]] = [()] * len(self.leaves)
         while True:
             self.found, others = self._sorted()
             opened, movable = {}, []
@@ -180,7 +180,7 @@ class Opened:
         tree = self._tree
         found: Found = []
         others = []
-        for position, leaf in enumerate(self._leaves):
+        for position, leaf in enumerate(self.leaves):
             cls = type(leaf)
             known = backends_by_type.get(cls)
             if known is not None:
@@ -270,7 +270,7 @@ class Opened:
         inner: list[Any] = []
         holders: list[tuple[int, ...]] = []
         structures = []
-        for position, leaf in enumerate(self._leaves):
+        for position, leaf in enumerate(self.leaves):
             held, own, owners = [leaf], _LEAF, above[position]
             if position in opened:
                 held, own = _flatten(opened[position])
@@ -279,7 +279,7 @@ class Opened:
             holders += [owners] * len(held)
             structures.append(own)
         each = iter(structures)
-        self._leaves = inner
+        self.leaves = inner
         self._structure = optree.treespec_transform(self._structure, None, lambda _: next(each))
         return holders
 
@@ -316,18 +316,13 @@ class Opened:
             raise UnsupportedOperation(f"this, for a {kind_of(x)},", f"it is several arrays: {way}")
 
     @property
-    def leaves(self) -> Sequence[Any]:
-        """All leaves, those that are no tensors included."""
-        return self._leaves
-
-    @property
     def key(self) -> tuple[Any, ...]:
         """The key that trees of one structure share; its hash may raise, as a mapping key's may."""
         return self._structure, *(position for position, *_ in self.found)
 
     def mapped(self, function: Callable[[Any, Any], Any]) -> Any:
         """As ``replace_tensors``."""
-        leaves = list(self._leaves)
+        leaves = list(self.leaves)
         done: dict[int, Any] = {}
         changed = False
         for position, leaf, backend in self.found:
@@ -358,7 +353,7 @@ class Opened:
 
     def with_leaves(self, new: Mapping[int, Any]) -> Any:
         """The tree with other leaves at these positions."""
-        return self._rebuilt([new.get(at, leaf) for at, leaf in enumerate(self._leaves)])
+        return self._rebuilt([new.get(at, leaf) for at, leaf in enumerate(self.leaves)])
 
     def _rebuilt(self, leaves: list[Any]) -> Any:
         try:
@@ -379,11 +374,8 @@ class Opened:
 
     def layout(self) -> list[tuple[Any, ...]]:
         """For each tensor, the keys that lead to it, and the classes of the containers there."""
-        return [tuple((step.entry, step.type) for step in steps) for steps in self.steps()]
-
-    def steps(self) -> list[Iterable[optree.PyTreeEntry]]:
-        """For each tensor, the steps that lead to it."""
-        return self.steps_to(position for position, *_ in self.found)
+        at = (position for position, *_ in self.found)
+        return [tuple((step.entry, step.type) for step in steps) for steps in self.steps_to(at)]
 
     def steps_to(self, positions: Iterable[int]) -> list[Iterable[optree.PyTreeEntry]]:
         """The steps that lead to the leaves at these positions."""

@@ -135,6 +135,17 @@ def test_a_checkpoint_has_the_bits_of_any_dtype(tmp_path: Path) -> None:
     assert bits(blank) != bits(tree)
 
 
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_a_random_key_is_saved_by_its_numbers(impl: str, tmp_path: Path) -> None:
+    """google/orbax#1105: the advice of the error is followed."""
+    file, key = tmp_path / "tree.safetensors", jax.random.key(3, impl=impl)
+    with pytest.raises(unidev.UnsupportedOperation, match=rf"'rng'.*key_data.*impl='{impl}'"):
+        unidev.save_parameters({"rng": key}, file)
+    unidev.save_parameters({"rng": jax.random.key_data(key)}, file)
+    data = unidev.load_parameters({"rng": jnp.zeros_like(jax.random.key_data(key))}, file)["rng"]
+    assert (jax.random.wrap_key_data(data, impl=impl) == key).all()
+
+
 def test_a_module_of_flax_keeps_its_numbers_and_no_array_is_left_out(tmp_path: Path) -> None:
     net = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
     net.count = nnx.Variable(7)

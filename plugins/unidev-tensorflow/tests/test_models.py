@@ -85,7 +85,7 @@ def test_constants_that_a_layer_makes_of_its_variables_are_loaded_and_move(given
     net = keras.Sequential([keras.Input((4,)), *layers])
     new = keras.models.clone_model(net)
     new.compile("sgd", "mse")
-    function = tf.function(lambda x: new(x))
+    function = tf.function(lambda x: new(x))  # noqa: PLW0108  not Keras's own
     stale = [new.predict(X, verbose=0), function(X)]
     if not given:
         layers[0].adapt(X)
