@@ -68,11 +68,7 @@ def moved(modules: Sequence[tuple[str, torch.nn.Module]], native: torch.device) 
 
 
 def check_replica(modules: Sequence[tuple[str, torch.nn.Module]], device: Device) -> None:
-    """Refuse a replica whose graph makes or keeps tensors elsewhere: replicas share the graph.
-
-    Raises:
-        UnsupportedOperation: what to do.
-    """
+    """Refuse a replica whose graph makes or keeps tensors elsewhere: replicas share the graph."""
     native = device.native
     for module in _with_graphs(modules):
         if not all(_is_there(node, native) for node in _calls(module)) or any(
