@@ -447,7 +447,8 @@ def found_in(
     """
     if id(value) in _above:
         return
-    if isinstance(value, (dict, list, tuple, *also)):  # a proxy has another type, as TensorFlow's
+    is_open = isinstance(value, (dict, list, tuple, *also))  # TensorFlow's are proxies
+    if is_open:
         _above = (*_above, id(value))
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             yield from found_in(
