@@ -122,9 +122,9 @@ def results_say_another_device(backend):
     "errors.tensors_on_different_devices",
     around="unidev.tensors.checks:_devices",
 )
-def same_device_compares_kinds(devices, named):
+def same_device_compares_kinds(devices, named, **options):
     """Two GPUs count as one device: code that compares torch's ``x.device.type``."""
-    found = devices(named)
+    found = devices(named, **options)
     first = {device.kind: device for _, device in reversed(found)}
     return [(name, first[device.kind]) for name, device in found]
 

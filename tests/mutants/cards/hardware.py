@@ -273,10 +273,10 @@ def _computing(cards: Cards) -> None:
 
     compute = simulated_array._on_one_device
 
-    def in_order(function: Any, args: Any, options: Any, name: str) -> Any:
+    def in_order(*of_one: Any) -> Any:
         for card in cards.all:
             card.flush(cards.stream(card))
-        return compute(function, args, options, name)
+        return compute(*of_one)
 
     replace_value(simulated_array, "_on_one_device", in_order)
 
