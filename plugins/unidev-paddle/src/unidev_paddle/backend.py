@@ -291,6 +291,7 @@ class PaddleBackend(Backend):
 
     def new_like(self, x: Tensor, value: int | None, device: Device) -> None:  # noqa: ARG002
         """From shape and dtype; Paddle's own refuse sparse tensors."""
+        check_eager("making a tensor like another")
         if not x.is_dense():
             raise not_dense(x)
 
