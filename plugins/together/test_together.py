@@ -49,7 +49,8 @@ for name in names:
 found = {{}}
 with unidev.use_backend("tensorflow"):
     for name, x in tensors.items():
-        assert unidev.device_of(unidev.copy_to(x, "gpu:1")).backend == name
+        if name != "numpy":  # which has GPUs only where it is selected
+            assert unidev.device_of(unidev.copy_to(x, "gpu:1")).backend == name
         for other in names:
             with unidev.use_backend(other):
                 device = unidev.gpu(1)
