@@ -180,8 +180,10 @@ class _Attacked:
         if child.returncode not in (0, 1, 2, 130, -signal.SIGINT):
             return self._finding(moments, f"ended with {child.returncode}")
         said = self._out.read_bytes()
-        # Ctrl-C may have come before the program's `try`, or again while it looked.
-        if self.name in _SAYS_WHOLE and (b"torn" in said or b"left: " in said):
+        # Ctrl-C may have come before the program's `try`, or again while it looked; the traceback
+        # then has the line that says so.
+        verdicts = (line.startswith((b"torn", b"left: ")) for line in said.splitlines())
+        if self.name in _SAYS_WHOLE and any(verdicts):
             return self._finding(moments, "it is not whole")
         return None
 
