@@ -38,6 +38,7 @@ def interrupted(tmp_path: Path):
             env={**os.environ, **environment},
         ) as parent:  # fmt: skip
             while not os.path.lexists(begun):
+                assert parent.poll() is None, "it ended before it began"
                 time.sleep(0.05)
             parent.send_signal(number)
             return parent.wait(300)
