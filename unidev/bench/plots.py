@@ -48,22 +48,16 @@ class Plot(NamedTuple):
 
 def plots(bench: Bench) -> list[Plot]:
     """Bandwidth, products and sums; plots without points are left out."""
-    return [plot for plot in (_bandwidth(bench), *_matrices(bench)) if plot.series]
-
-
-def _bandwidth(bench: Bench) -> Plot:
-    return Plot(
+    bandwidth = Plot(
         "bandwidth", "Transfer bandwidth between devices", "bytes of a tensor", "bytes per second",
         _series(bench.find(BANDWIDTH)), lambda value: bytes_text(round(value)), rate, y_base=2,
     )  # fmt: skip
-
-
-def _matrices(bench: Bench) -> list[Plot]:
-    return [
+    matrices = [
         Plot(subject, f"A {subject} of two square matrices", "rows of a matrix", "seconds",
              _series(bench.find(subject)), "{:,.0f}".format, seconds_text)
         for subject in (PRODUCT, SUM)
     ]  # fmt: skip
+    return [plot for plot in (bandwidth, *matrices) if plot.series]
 
 
 def _series(results: Iterable[Result]) -> tuple[Series, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unidev.bench.results import BANDWIDTH, FLOOR, HERE, JOURNEY, PRODUCT, SUM
 from unidev.tensors.creating import array, full, to_numpy
@@ -190,29 +190,18 @@ def _read(host: Host, device: Device) -> Callable[[], object]:
     return lambda: float(to_numpy(x + y)[0])
 
 
-class Operation(NamedTuple):
-    """An operation on two matrices, and its name."""
-
-    subject: str
-    what: str
-    compute: Callable[[Any, Any], Any]
-
-
 MATRIX_SIZES = tuple(2**power for power in range(3, 13))
-
-
-PRODUCTS = Operation(PRODUCT, "x @ y", operator.matmul)
-SUMS = Operation(SUM, "x + y", operator.add)
+OPERATIONS = ((PRODUCT, "x @ y", operator.matmul), (SUM, "x + y", operator.add))
 
 
 def matrix_tasks(host: Host) -> Iterator[Task]:
     """Both operations on each device, smallest sizes first."""
     for size in MATRIX_SIZES:
-        for operation in (PRODUCTS, SUMS):
+        for subject, what, compute in OPERATIONS:
             for device in host.devices:
                 for variant in (HERE, JOURNEY) if device.kind == "gpu" else (HERE,):
-                    prepare = partial(_matrices, host, operation.compute, device, size, variant)
-                    yield Task(operation.subject, operation.what, device, prepare, variant, size)
+                    prepare = partial(_matrices, host, compute, device, size, variant)
+                    yield Task(subject, what, device, prepare, variant, size)
 
 
 def _matrices(

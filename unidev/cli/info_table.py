@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     Answer = dict[str, Any]
 
 _COLOURS = {"works": "green", "no framework": "yellow", "disabled": "yellow"}
+_WORDS = {True: Text("yes", style="green"), False: Text("no", style="yellow")}
 
 
 def print_info(document: Answer, console: Console, *, verbose: bool) -> None:
@@ -56,7 +57,7 @@ def print_capabilities(document: Answer, console: Console) -> None:
     for ability, label in abilities().items():
         shown = label.replace("`", "")  # Markdown's
         reported = [each["capabilities"].get(ability) for each in plugins]
-        table.add_row(shown, *("?" if t is None else _yes_or_no(t) for t in reported))
+        table.add_row(shown, *("?" if t is None else _WORDS[t["supported"]] for t in reported))
         reasons += [
             f"{each['backend']}, {shown}: {t['reason']}" + (f" ({t['link']})" if t["link"] else "")
             for each, t in zip(plugins, reported, strict=True)
@@ -151,7 +152,3 @@ def _next_step(document: Answer) -> str:
     if gpus[0]["simulated"]:
         return "`unidev trace PROGRAM.py` shows what a program moves between these devices"
     return "`unidev bench` measures what the GPU is worth"
-
-
-def _yes_or_no(capability: Answer) -> Text:
-    return Text("yes", style="green") if capability["supported"] else Text("no", style="yellow")

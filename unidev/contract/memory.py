@@ -71,16 +71,23 @@ class Memory(NamedTuple):
 
     def with_reserved(self, reserved_bytes: int) -> Memory:
         """The same, with what the framework's allocator holds."""
-        return DetailedMemory.of(self, reserved_bytes, self.driver, self.is_shared)
+        return self._detailed(reserved_bytes, self.driver, self.is_shared)
 
     def with_driver(self, driver: DriverMemory) -> Memory:
         """The same, with the driver's count."""
-        return DetailedMemory.of(self, self.reserved_bytes, driver, self.is_shared)
+        return self._detailed(self.reserved_bytes, driver, self.is_shared)
 
     def of_host(self, free_bytes: int, total_bytes: int) -> Memory:
         """That of a GPU which shares the host's memory, of which so much is free."""
         hosts = Memory(self.used_bytes, free_bytes, total_bytes)
-        return DetailedMemory.of(hosts, self.reserved_bytes, None, True)
+        return hosts._detailed(self.reserved_bytes, None, True)
+
+    def _detailed(
+        self, reserved_bytes: int | None, driver: DriverMemory | None, is_shared: bool
+    ) -> Memory:
+        made = DetailedMemory(*self)
+        made.reserved_bytes, made.driver, made.is_shared = reserved_bytes, driver, is_shared
+        return made
 
 
 class DetailedMemory(Memory):
@@ -89,19 +96,6 @@ class DetailedMemory(Memory):
     reserved_bytes: int | None = None
     driver: DriverMemory | None = None
     is_shared: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        memory: Memory,
-        reserved_bytes: int | None,
-        driver: DriverMemory | None,
-        is_shared: bool,
-    ) -> Memory:
-        """``memory`` with its details."""
-        made = cls(*memory)
-        made.reserved_bytes, made.driver, made.is_shared = reserved_bytes, driver, is_shared
-        return made
 
 
 class PeakCounter(BackendPart, ABC):

@@ -14,7 +14,7 @@ from unidev.system.facts import WORKS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from unidev.doctor.facts import Case, Finding, Framework
+    from unidev.doctor.facts import Case, Finding
 
 RANKING = (
     "backend", "simulated", "fork", "no-gpu", "wsl", "reserved", "nouveau", "container",
@@ -56,10 +56,6 @@ def is_healthy(case: Case, findings: Sequence[Finding]) -> bool:
     """Whether there is a GPU, and every framework sees every one that is visible to it."""
     able = [each for each in case.frameworks if each.takes_gpus]
     is_blocked = any(each.is_blocking for each in findings)
-    return bool(able) and not is_blocked and all(_sees_all(case, each) for each in able)
-
-
-def _sees_all(case: Case, framework: Framework) -> bool:
-    # At least one: a framework that is expected to see none has no GPU to use.
-    least = max(case.expected(framework), 1)
-    return framework.state == WORKS and (framework.gpus_seen or 0) >= least
+    # One that is expected to see none, and does, has no GPU to use.
+    sound = [x for x in able if x.state == WORKS and x.gpus_seen and case.sees_all(x)]
+    return bool(able) and not is_blocked and sound == able

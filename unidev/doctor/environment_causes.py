@@ -119,15 +119,11 @@ def changed_too_late(case: Case) -> Iterator[Finding]:
                 *(() if is_seen else (_TRACE,)),
             ),
             visible.LINKS[accelerator],
-            is_blocking=is_seen or _is_gpu_missing(case),
+            is_blocking=is_seen or not all(map(case.sees_all, case.frameworks)),
         )
 
 
 _TRACE = Remedy("The line is found by a trace.", "unidev trace PROGRAM")
-
-
-def _is_gpu_missing(case: Case) -> bool:
-    return any((each.gpus_seen or 0) < case.expected(each) for each in case.frameworks)
 
 
 def fork(case: Case) -> Iterator[Finding]:

@@ -86,6 +86,10 @@ class Case:
         # https://docs.nvidia.com/datacenter/tesla/mig-user-guide/index.html#cuda-visible-devices
         return 1 if any(gpu.mig_uuids for gpu in gpus) else len(gpus)
 
+    def sees_all(self, framework: Framework) -> bool:
+        """Whether it sees as many as expected."""
+        return (framework.gpus_seen or 0) >= self.expected(framework)
+
     def hiding(self, accelerator: str | None) -> Hiding | None:
         """The environment variable that hides GPUs of one vendor, or None."""
         if accelerator is None:

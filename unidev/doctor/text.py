@@ -59,7 +59,7 @@ def _verdict(case: Case, findings: Sequence[Finding], *, healthy: bool) -> str:
 
 def _who_does_not(case: Case, them: str) -> str:
     able = [each for each in case.frameworks if each.takes_gpus]
-    short = [each.backend for each in able if (each.gpus_seen or 0) < case.expected(each)]
+    short = [each.backend for each in able if not case.sees_all(each)]
     every = "it" if them == "it" else "all"
     if not able:
         return f"no framework to use {them}"

@@ -1,4 +1,7 @@
-"""Checks for what a caller passes: indexes, sizes, seeds, rates, flags, paths."""
+"""Checks for what a caller passes: indexes, sizes, seeds, rates, flags, paths.
+
+Those that return a value without None raise ``InvalidDataError`` for anything else; it shows that.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +31,7 @@ def non_negative_integer(value: object, most: int = sys.maxsize) -> int | None:
 
 
 def sizes_of(shape: object) -> tuple[int, ...]:
-    """A shape, given as an integer or a tuple or list of integers, as a tuple of ints.
-
-    Raises:
-        InvalidDataError: it is not a shape, or has too many elements.
-    """
+    """A shape, given as an integer or a tuple or list of integers, as a tuple of ints."""
     given = shape if isinstance(shape, (tuple, list)) else (shape,)
     sizes = tuple(size for size in map(non_negative_integer, given) if size is not None)
     if len(sizes) < len(given) or math.prod(sizes) > sys.maxsize:
@@ -63,22 +62,14 @@ def real_number(value: object) -> int | float | None:
 
 
 def flag(name: str, value: object) -> bool:
-    """``value`` if it is a bool.
-
-    Raises:
-        InvalidDataError: it is anything else, such as a tensor, whose truth may be undefined.
-    """
+    """``value`` if it is a bool, and not a tensor, say, whose truth may be undefined."""
     if not isinstance(value, bool):
         raise InvalidDataError(f"{name} must be True or False, not {shown(value)}.")
     return value
 
 
 def checked_path(path: object) -> str:
-    """The user's ``path`` as text.
-
-    Raises:
-        InvalidDataError: it is not a path.
-    """
+    """The user's ``path`` as text."""
     try:
         file = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
@@ -99,11 +90,7 @@ def seconds_in(variable: str, otherwise: float) -> float:
 
 
 def seconds_of(variable: str, text: str, otherwise: float) -> float:
-    """The positive number of seconds that is the text of a variable.
-
-    Raises:
-        InvalidDataError: it is no such number.
-    """
+    """The positive number of seconds that is the text of a variable."""
     try:
         seconds = float(text)
     except ValueError:
@@ -117,11 +104,7 @@ def seconds_of(variable: str, text: str, otherwise: float) -> float:
 
 
 def size(name: str, value: object, *, least: int = 1) -> int:
-    """``value`` as a positive integer; with ``least=0``, as a non-negative one.
-
-    Raises:
-        InvalidDataError: it is not such an integer.
-    """
+    """``value`` as a positive integer; with ``least=0``, as a non-negative one."""
     number = non_negative_integer(value)
     if number is None or number < least:
         sort = "positive" if least else "non-negative"
@@ -130,11 +113,7 @@ def size(name: str, value: object, *, least: int = 1) -> int:
 
 
 def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
-    """``value`` as ``(height, width)``; a single integer stands for both.
-
-    Raises:
-        InvalidDataError: it is neither a valid integer nor a pair of them.
-    """
+    """``value`` as ``(height, width)``; a single integer stands for both."""
     if not isinstance(value, (tuple, list)):
         number = size(name, value, least=least)
         return number, number
@@ -144,11 +123,7 @@ def pair(name: str, value: object, *, least: int = 1) -> tuple[int, int]:
 
 
 def fraction(name: str, value: object) -> float:
-    """``value`` as a number with ``0 <= value < 1``.
-
-    Raises:
-        InvalidDataError: it is not such a number.
-    """
+    """``value`` as a number with ``0 <= value < 1``."""
     number = real_number(value)
     if number is None or not 0 <= number < 1:
         raise InvalidDataError(f"{name} must be at least 0 and less than 1, not {shown(value)}.")

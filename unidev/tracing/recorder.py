@@ -8,7 +8,7 @@ import sys
 import time
 from functools import cache, partial, wraps
 from threading import current_thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unidev.backends.discovery import backend_specs
 from unidev.backends.loading import load_backend
@@ -43,15 +43,6 @@ if TYPE_CHECKING:
 
 
 _VARIABLES = {name for names in VARIABLES.values() for name in names}
-
-
-class _Begun(NamedTuple):
-    transfer: PlannedTransfer
-    line: Line
-    call: int
-    is_explicit: bool
-    is_seconds_real: bool
-    start: float
 
 
 class Recorder:
@@ -194,11 +185,11 @@ class Recorder:
             if outer is None:
                 self.lines.verb_call = None
         seconds = time.perf_counter() - start
-        total = sum(each.transfer.nbytes for each in begun if each is not None)
+        total = sum(each.nbytes for each in begun if each is not None)
         for each in begun:
             if each is not None:
-                share = each.transfer.nbytes / total if total else 1 / len(begun)
-                self._record(each._replace(start=start), seconds * share)
+                share = each.nbytes / total if total else 1 / len(begun)
+                self._record(each._replace(start=start, seconds=seconds * share))
         return result
 
     def exchanged(self, start: float, seconds: float, hidden_s: float) -> None:
@@ -206,12 +197,13 @@ class Recorder:
         for trace in self.traces:
             trace.add_exchange(Exchange(start, seconds, hidden_s))
 
-    def _begin_foreign(self, is_seconds_real: bool, transfer: PlannedTransfer) -> _Begun | None:
+    def _begin_foreign(self, is_seconds_real: bool, transfer: PlannedTransfer) -> Transfer | None:
         return None if self._verb is not None else self._begin(transfer, False, is_seconds_real)
 
     def _begin(
         self, transfer: PlannedTransfer, is_explicit: bool, is_seconds_real: bool
-    ) -> _Begun | None:
+    ) -> Transfer | None:
+        """The transfer, which has taken no time yet; None: nobody wants to know of it."""
         mode = self.guards[-1].mode if self.guards and not is_explicit else "allow"
         is_guarded = mode != "allow"
         if not self.traces and not is_guarded:
@@ -222,28 +214,16 @@ class Recorder:
         is_real = is_seconds_real and not (
             transfer.source.is_simulated or transfer.target.is_simulated
         )
-        return _Begun(transfer, line, call, is_explicit, is_real, time.perf_counter())
+        return Transfer(
+            *transfer, seconds=0.0, thread=current_thread().name, line=line,
+            is_explicit=is_explicit, is_seconds_real=is_real, start=time.perf_counter(), call=call,
+        )  # fmt: skip
 
-    def _end(self, begun: _Begun | None) -> None:
+    def _end(self, begun: Transfer | None) -> None:
         if begun is not None:
-            self._record(begun, time.perf_counter() - begun.start)
+            self._record(begun._replace(seconds=time.perf_counter() - begun.start))
 
-    def _record(self, begun: _Begun, seconds: float) -> None:
-        planned = begun.transfer
-        transfer = Transfer(
-            operation=planned.operation,
-            source=planned.source,
-            target=planned.target,
-            nbytes=planned.nbytes,
-            shape=planned.shape,
-            seconds=seconds,
-            thread=current_thread().name,
-            line=begun.line,
-            is_explicit=begun.is_explicit,
-            is_seconds_real=begun.is_seconds_real,
-            start=begun.start,
-            call=begun.call,
-        )
+    def _record(self, transfer: Transfer) -> None:
         for trace in self.traces:
             trace.add(transfer)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import selectors
-import signal
 import struct
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.errors import UnsupportedOperation
-from unidev.system.child_processes import end_group
+from unidev.system.child_processes import ask_for_traceback, end_group
 from unidev.system.extras import check_extra
 from unidev.system.host.board import Board, board_bytes
 from unidev.system.host.events import Ended, Event, Output, Progress
@@ -167,9 +166,7 @@ class WorkerHost:
         """Where it is, by ``faulthandler``, which ends it."""
         worker = self._workers[rank]
         if worker.process.poll() is None:
-            worker.process.send_signal(signal.SIGABRT)
-            with suppress(subprocess.TimeoutExpired):
-                worker.process.wait(5)
+            ask_for_traceback(worker.process, 5)
         return _stack(worker.crash)
 
     def end(self) -> None:
