@@ -28,12 +28,6 @@ def change_copies(backend: Any, change: Callable[[Any, Any], Any]) -> None:
 
 
 @torch_mutant(_GRADIENT, profile="tensor")
-def gradient_cut(backend):
-    """No gradient reaches the source, whatever the flag says: Paddle's ``x.to(copy=True)``."""
-    change_copies(backend, lambda x, y: y.detach().requires_grad_(x.requires_grad))
-
-
-@torch_mutant(_GRADIENT, profile="tensor")
 def gradient_cut_on_the_same_device(backend):
     """Copies are cut where nothing moves: ``torch.tensor(x)``, TF's ``DeepCopy`` by itself."""
     change_copies(backend, lambda x, y: y.detach() if x.device == y.device else y)
@@ -63,18 +57,3 @@ def gradient_of_a_slice_in_place_of_the_whole(exact, self, function, arrays, dev
 def gradient_cut_across_devices(backend):
     """Copies are cut where something moves: Paddle's ``_copy_to``."""
     change_copies(backend, lambda x, y: y if x.device == y.device else y.detach())
-
-
-@torch_mutant("gradients.no_grad_records_nothing")
-def copies_are_recorded_inside_no_grad(backend):
-    """A copy turns recording on for itself: a function of autograd's own that is always called."""
-    import torch
-
-    @around(backend)
-    def copy_to(copy, self, x, device, non_blocking):
-        with torch.enable_grad():
-            return copy(self, x, device, non_blocking)
-
-    @replace(backend)
-    def copy_if_there(self, x, device):
-        return None

@@ -59,34 +59,9 @@ def statistics_of_a_failed_step_stay(backend):
 @parallel_mutant(
     "statistics", around="unidev.parallel.devices.running_statistics:Statistics.average"
 )
-def statistics_of_the_first_replica_only(sound, self, *_):
-    """``torch.nn.DataParallel``: what the other replicas have seen is lost."""
-
-
-@parallel_mutant(
-    "statistics", around="unidev.parallel.devices.running_statistics:Statistics.average"
-)
 def mean_by_devices(sound, self, rows, *others):
     """Each device counts the same, however many rows it had."""
     sound(self, [1] * len(rows), *others)
-
-
-@parallel_mutant(
-    "steps", around="unidev.parallel.devices.replicated_model:ReplicatedModel._reduced"
-)
-def gradients_of_the_first_share_only(sound, self, results, counts):
-    """The loss and gradients are those of the first device, not of all."""
-    return results[0]
-
-
-@parallel_mutant(
-    "steps", around="unidev.parallel.devices.replicated_model:ReplicatedModel._reduced"
-)
-def gradients_stay_on_the_last_device(sound, self, results, counts):
-    """They are reduced where the last share was, and not where the optimizer looks."""
-    loss, gradients = sound(self, results, counts)
-    there = self.devices[-1].native
-    return loss.to(there), {name: x.to(there) for name, x in gradients.items()}
 
 
 @parallel_mutant("rows")

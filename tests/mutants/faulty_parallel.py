@@ -19,12 +19,6 @@ from mutants.mutant import (
 )
 
 
-@torch_mutant("data_parallel.statistics", profile="multi", everywhere=".models.tree:named_buffers")
-def statistics_are_found_three_levels_deep(sound, model, names):
-    """Those of deeper batch norms are the last device's."""
-    return {path: x for path, x in sound(model, names).items() if path.count(".") <= 3}
-
-
 @torch_mutant("packing.shapes", profile="multi")
 def packed_shapes_are_remembered_by_size(backend):
     """How to take a tensor apart is kept for tensors of as many elements: of other shapes, too."""

@@ -96,29 +96,6 @@ def gradients_are_stored_in_other_leaves(sound, self, loss_of, leaves):
         return loss.detach(), autograd._each_its_own(found)
 
 
-@torch_mutant("value_and_grad.of_any_tree", everywhere=".autograd:_each_its_own")
-def gradients_are_told_apart_by_object(sound, gradients):
-    """Two tensors on one memory, as after a reshape, are returned as two gradients."""
-    seen: set[int] = set()
-    own = []
-    for x in gradients:
-        own.append(x.clone() if x is not None and (id(x) in seen or 0 in x.stride()) else x)
-        seen.add(id(x))
-    return own
-
-
-@torch_mutant("gradients.no_grad_records_nothing", around=".autograd:TorchAutograd.gradients")
-def recording_goes_on_after_an_error(sound, self, loss_of, leaves):
-    """If the loss raises inside ``no_grad``, what follows there is recorded."""
-    import torch
-
-    before = torch.is_grad_enabled()
-    torch.set_grad_enabled(True)
-    found = sound(self, loss_of, leaves)
-    torch.set_grad_enabled(before)
-    return found
-
-
 @torch_mutant("value_and_grad.sgd_is_exact", around=".autograd:TorchAutograd.descend")
 def incomplete_blocks_are_left_out(sound, self, parameters, gradients, lr):
     """Parameters are updated in blocks of 64; beyond the first, a smaller one is not."""
@@ -126,23 +103,3 @@ def incomplete_blocks_are_left_out(sound, self, parameters, gradients, lr):
         block = slice(start, start + 64)
         sound(self, list(parameters[block]), list(gradients[block]), lr)
     return parameters
-
-
-@torch_mutant("checkpoints.any_dtype_and_size", around=".models:TorchModels.write")
-def values_are_written_in_the_order_of_memory(sound, self, x, values):
-    """Of a dense weight, also if its memory is transposed, or has the channels last."""
-    import torch
-
-    if not x.is_contiguous() and x.untyped_storage().nbytes() == x.nbytes:
-        with torch.no_grad():
-            x = x.detach().as_strided((x.numel(),), (1,), 0)
-        values = values.reshape(-1)
-    sound(self, x, values)
-
-
-@torch_mutant("checkpoints.optimizer_state", everywhere=".models.optimizers:_settings")
-def settings_in_tuples_are_not_kept(sound, known, kind):
-    """Adam's betas are those with which the new optimizer was made."""
-    for name, (group, key) in sound(known, kind):
-        if not isinstance(group[key], tuple):
-            yield name, (group, key)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from mutants.autograd import change_copies
-from mutants.mutant import around, in_place_of, replace, replace_value, torch_mutant, when_restored
+from mutants.mutant import around, in_place_of, replace, replace_value, torch_mutant
 from unidev.models import gradients
 
 if TYPE_CHECKING:
@@ -133,31 +133,6 @@ def gradients_of_copies_are_cut(backend):
             return slope.detach().to(context.source), None
 
     change_copies(backend, lambda x, y: Copied.apply(x, y) if y.requires_grad else y)
-
-
-@torch_mutant("gradients.no_grad_records_nothing")
-def no_grad_does_nothing(backend):
-    """The scope is there, and the tape goes on: ``no_grad`` of another framework's."""
-    from unidev_torch.autograd import TorchAutograd
-
-    replace_value(TorchAutograd, "no_grad", lambda self: contextlib.nullcontext())
-
-
-@torch_mutant("gradients.no_grad_records_nothing")
-def no_grad_stays_after_an_exception(backend):
-    """A scope without ``finally``: after an exception nothing is recorded any more."""
-    import torch
-
-    from unidev_torch.autograd import TorchAutograd
-
-    @contextlib.contextmanager
-    def scope(self):
-        torch.set_grad_enabled(False)
-        yield
-        torch.set_grad_enabled(True)
-
-    replace_value(TorchAutograd, "no_grad", scope)
-    when_restored(lambda: torch.set_grad_enabled(True))
 
 
 @torch_mutant("gradients.no_grad_is_of_one_thread")

@@ -70,17 +70,6 @@ def float64_is_read_in_place(read, self, x):
     return host_view(x) if in_place else read(self, x)
 
 
-@mxnet_mutant("copy.strings_ragged_sparse")
-def legacy_arrays_are_not_copied(backend):
-    """``as_in_context`` is ``as_in_ctx`` of legacy arrays: a view of what is there already."""
-    import mxnet as mx
-
-    def copied(_self, x, device):
-        return x.as_in_context(device.native).detach()
-
-    _change_copies(backend, lambda x: type(x) is mx.nd.NDArray, copied)
-
-
 @mxnet_mutant("create.scopes_end_in_any_order")
 def one_context_for_all_scopes(backend):
     """A ``Context`` keeps the previous one in itself: entered twice, it stays current for good."""
@@ -251,16 +240,6 @@ def strides_are_dropped(backend):
 
 
 @mxnet_mutant("copy.strings_ragged_sparse")
-def sparse_copies_stay(backend):
-    """``x.copy()`` of a sparse array is on its own context, whatever the current one is."""
-    from mxnet.ndarray.sparse import BaseSparseNDArray
-
-    _change_copies(
-        backend, lambda x: isinstance(x, BaseSparseNDArray), lambda self, x, device: x.copy()
-    )
-
-
-@mxnet_mutant("copy.strings_ragged_sparse")
 def sparse_copies_are_dense(backend):
     """A sparse array is copied as the dense one of the same values, which every operator takes."""
     from mxnet.ndarray.sparse import BaseSparseNDArray
@@ -317,3 +296,25 @@ def extents_are_of_the_slice(sound, self, x):
     if x.stype != "default" or not x.size:
         return sound(self, x)
     return [Extent(data_address(x), x.size * np.dtype(x.dtype).itemsize)]
+
+
+@mxnet_mutant("tracer.each_call_of_the_framework", everywhere=".tracer.names:outermost_call")
+def items_are_called_asnumpy(sound):
+    """A read is called ``asnumpy``, by which ``item``, ``print`` and metrics read, too."""
+    import sys
+
+    from unidev_mxnet.tracer import names
+
+    frame = sys._getframe(1)
+    while frame.f_back is not None and not names._is_mxnets(frame):
+        frame = frame.f_back
+    return names._name(frame)
+
+
+@mxnet_mutant("tracer.each_call_of_the_framework", everywhere=".tracer.arrays:size_at")
+def sparse_arrays_move_their_shape(sound, handle):
+    """The bytes of a sparse array are counted as if it were dense."""
+    from unidev_mxnet.tracer import arrays
+
+    array = arrays.Borrowed(handle)
+    return array.shape, arrays._nbytes(array)

@@ -49,12 +49,6 @@ def torch_detach(backend):
     _copy_by(backend, lambda x, device: x.to(device.native).detach())
 
 
-@mutant(_GRADIENT, plugin=TORCH)
-def torch_detach_clone(backend):
-    """``x.detach().clone().to(device)``: a copy, to which no gradient comes."""
-    _copy_by(backend, lambda x, device: x.detach().clone().to(device.native))
-
-
 @mutant(_DISJOINT, _ACROSS, _DIFFERS, plugin=TENSORFLOW)
 def tf_identity(backend):
     """``tf.identity`` on the device, which shares memory with ``x``."""

@@ -278,3 +278,19 @@ def extents_begin_at_the_view(sound, self, x):
     if not x.is_dense() or not found[0].nbytes:
         return found
     return [Extent(x.data_ptr(), each.nbytes - x.offset) for each in found]
+
+
+@paddle_mutant("tracer.each_call_of_the_framework")
+def numbers_are_indices(backend):
+    """``x[n]`` with a tensor without axes is taken for a lookup on the GPU; Paddle reads ``n``."""
+    from unidev_paddle.tracer import operations
+
+    replace_value(operations, "_is_number", lambda index: False)
+
+
+@paddle_mutant("tracer.each_call_of_the_framework")
+def wrappers_are_named(backend):
+    """``paddle.zeros`` is reported as ``wrapped_func``, the decorator's function around it."""
+    from unidev_paddle.tracer import names
+
+    replace_value(names, "_DECORATORS", set())

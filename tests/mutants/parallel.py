@@ -10,9 +10,7 @@ import numpy as np
 from mutants.mutant import TENSORFLOW, TORCH, around, in_place_of, mutant, replace, replace_value
 from unidev.backends.numpy_backend.collectives import NumpyCollectives, _like, _plain
 from unidev.backends.numpy_backend.probe import NumpyProbe
-from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.parallel.devices import packing
-from unidev.parallel.devices.packing import Bucket
 
 multi_mutant = partial(mutant, simulated_count=3, profile="multi")
 
@@ -90,34 +88,12 @@ def rebinds_entries(sound, trees, op="sum", *, in_place=False, **options):
     return trees if in_place else reduced
 
 
-@multi_mutant("reducing.memory", around=".collectives:NumpyCollectives.all_reduce")
-def results_share_one_memory(sound, self, flats, op, factors, copy):
-    """One result, labelled with each device: TensorFlow's ``ReductionToOneDevice``."""
-    devices = [self.backend.device_of(flat) for flat in flats]
-    total = _plain(self.reduce(flats, devices[0], op, factors, copy))
-    return [
-        total.view() if device.kind == "cpu" else SimulatedArray.place(total, device)
-        for device in devices
-    ]
-
-
 @multi_mutant("reducing.memory", around=".collectives:NumpyCollectives.unpack")
 def results_overlap(sound, self, flat, shapes):
     """Equal parts of a buffer become one: identical constants that are merged."""
     found = list(sound(self, flat, shapes))
     same = [x for x in found if x.shape == found[0].shape and bool((x == found[0]).all())]
     return [found[0] if any(x is each for each in same) else x for x in found]
-
-
-@multi_mutant("reducing.memory")
-def the_result_is_the_input(backend):
-    """The sum is written to the first operand: ``torch.distributed.all_reduce`` on a list."""
-
-    @around(Bucket)
-    def packed(sound, self, backend, tensors, device):
-        return (
-            sound(self, backend, tensors, device) if self.is_packed else tensors[self.positions[0]]
-        )
 
 
 @multi_mutant("reducing.order", around=".collectives:NumpyCollectives.reduce")
@@ -187,12 +163,6 @@ def trees_are_zipped(sound, self, other):
 def reductions_are_recorded(sound, backend):
     """Gradients flow through a reduction: ``torch.distributed.nn``."""
     return nullcontext()
-
-
-@multi_mutant("splitting.gather_inverts", around=".collectives:NumpyCollectives.concatenate")
-def gathers_out_of_order(sound, self, tensors):
-    """In the order in which the devices finish."""
-    return sound(self, list(reversed(tensors)))
 
 
 @multi_mutant("splitting.memory")

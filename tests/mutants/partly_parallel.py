@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mutants.mutant import around, in_place_of, replace_value
+from mutants.mutant import around
 from mutants.parallel import multi_mutant
 from unidev.backends.numpy_backend.collectives import NumpyCollectives, _like, _plain
-from unidev.parallel.devices import packing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,29 +26,6 @@ def _combine(change: Callable[[Any, Any, str, Callable[..., Any]], Any]) -> None
         plain = _plain(a)
         plain[...] = change(plain.copy(), _plain(b), op, lambda x, y: sound(self, x.copy(), y, op))
         return a
-
-
-@multi_mutant("reducing.values")
-def integer_sums_saturate(backend):
-    """A sum beyond the largest integer is the largest: the arithmetic of signal processors."""
-
-    def saturated(a, b, op, sound):
-        if op != "sum" or a.dtype.kind not in "iu":
-            return sound(a, b)
-        limits = np.iinfo(a.dtype)
-        exact = a.astype(object) + b.astype(object)
-        return np.clip(exact, limits.min, limits.max).astype(a.dtype)
-
-    _combine(saturated)
-
-
-@multi_mutant("reducing.values", around=".collectives:NumpyCollectives.scale")
-def means_of_float64_by_float32(sound, self, flat, factor):
-    """The factors are numbers of float32, and so is the product: a kernel for the usual dtype."""
-    plain = _plain(flat)
-    if plain.dtype == "float64":
-        plain[...] = plain.astype("float32")
-    return sound(self, flat, factor)
 
 
 @multi_mutant("reducing.values", "reducing.order")
@@ -67,43 +43,11 @@ def long_tails_are_left_out(backend):
 
 
 @multi_mutant("reducing.values")
-def float16_is_added_in_float16(backend):
-    """2048 + 1 + 1 is 2048: each sum is rounded to the dtype of the gradients."""
-    from types import MappingProxyType
-
-    replace_value(NumpyCollectives, "wider", MappingProxyType({}))
-
-
-@multi_mutant("reducing.values")
 def nan_loses(backend):
     """``fmin`` and ``fmax``, as the C library has them: a number wins over NaN."""
 
     functions = {"min": np.fmin, "max": np.fmax}
     _combine(lambda a, b, op, sound: functions[op](a, b) if op in functions else sound(a, b))
-
-
-@multi_mutant("reducing.values")
-def a_bucket_holds_sixteen_tensors(backend):
-    """Further tensors of a dtype keep the first device's values: a table of fixed length."""
-
-    sound = packing.reduce_to_each
-
-    @in_place_of(sound)
-    def reduce_to_each(backend, lists, kinds, devices, how):
-        found = sound(backend, lists, kinds, devices, how)
-        seen: dict[Any, int] = {}
-        for position, kind in enumerate(kinds):
-            seen[kind.dtype] = seen.get(kind.dtype, 0) + 1
-            if seen[kind.dtype] > 16:
-                for into, device in zip(found, devices, strict=True):
-                    into[position] = backend.copy_to(lists[0][position], device, False)
-        return found
-
-
-@multi_mutant("reducing.values", around=".collectives:NumpyCollectives.unpack")
-def numbers_without_axes_get_one(sound, self, flat, shapes):
-    """A loss of shape ``()`` comes back with the shape ``(1,)``."""
-    return sound(self, flat, [shape or (1,) for shape in shapes])
 
 
 @multi_mutant("reducing.in_place", around=".collectives:NumpyCollectives.write")
@@ -125,27 +69,6 @@ def the_rest_goes_to_the_last_shard(sound, rows, count, weights):
         return sound(rows, count, weights)
     sizes = [int(rows * weight / sum(weights)) for weight in weights]
     return [*sizes[:-1], rows - sum(sizes[:-1])]
-
-
-@multi_mutant("splitting.shards")
-def shards_of_halves_are_of_floats(backend):
-    """float16 comes as float32, for which alone there is a kernel."""
-
-    sound = packing.copied
-
-    @in_place_of(sound)
-    def copied(backend, operation, x, device):
-        found = sound(backend, operation, x, device)
-        if operation == "split_batch" and x.dtype == "float16":
-            return backend.cast(found, backend.dtypes["float32"], device)
-        return found
-
-
-@multi_mutant("splitting.gather_inverts", around=".collectives:NumpyCollectives.concatenate")
-def gathers_nothing_after_an_empty_shard(sound, self, tensors):
-    """The first shard without rows is taken for the end of the list."""
-    empty = [number for number, x in enumerate(tensors) if len(x) == 0]
-    return sound(self, tensors[: max(1, empty[0])] if empty else tensors)
 
 
 @multi_mutant("splitting.gather_inverts", around=".collectives:NumpyCollectives.concatenate")

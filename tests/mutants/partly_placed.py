@@ -5,7 +5,7 @@ Each conformed once, as the models of the checks had few tensors, nearly all of 
 
 from __future__ import annotations
 
-from mutants.mutant import around, mutant, replace, replace_value, torch_mutant
+from mutants.mutant import mutant, replace, replace_value, torch_mutant
 from unidev.contract import models
 
 _PLACED = "placing.any_model"
@@ -44,39 +44,6 @@ def a_signal_leaves_what_has_moved(backend):
         return self.finish(model, optimizer, device)
 
 
-@torch_mutant(_PLACED)
-def doubles_stay_behind(backend):
-    """Tensors of float64 are not moved: many an accelerator has none."""
-    import torch
-
-    from unidev_torch.models import TorchModels, swap
-
-    @around(TorchModels)
-    def parts(sound, self, model, optimizer):
-        named = [
-            (name, x)
-            for part in sound(self, model, optimizer)
-            for name, x in zip(part.names, part.tensors, strict=True)
-            if x.dtype != torch.float64
-        ]
-        return swap.parts_of(named)
-
-
-@torch_mutant(_PLACED)
-def tensors_beyond_sixteen_stay_behind(backend):
-    """The first sixteen move: a table of so many entries."""
-    from unidev_torch.models import TorchModels, swap
-
-    @around(TorchModels)
-    def parts(sound, self, model, optimizer):
-        named = [
-            pair
-            for part in sound(self, model, optimizer)
-            for pair in zip(part.names, part.tensors, strict=True)
-        ]
-        return swap.parts_of(named[:16])
-
-
 @torch_mutant(_PLACED, around=".models:TorchModels.twin")
 def complex_tensors_lose_a_part(sound, self, part, device):
     """On the way, complex numbers become real ones, and complex again."""
@@ -113,28 +80,12 @@ def statistics_of_the_first_norm_only(sound, self, model):
     return dict(list(sound(self, model).items())[:2])
 
 
-@torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:state_of")
-def steps_are_not_stored(sound, optimizer):
-    """Moments are restored, and their bias is corrected as in the first steps."""
-    found = sound(optimizer)
-    return {name: x * 0 if name.endswith(".step") else x for name, x in found.items()}
-
-
 @torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:load_state")
 def all_groups_get_the_first_ones_rate(sound, optimizer, given):
     """One learning rate for an optimizer, and not one for each of its groups."""
     sound(optimizer, given)
     for group in optimizer.param_groups:
         group["lr"] = optimizer.param_groups[0]["lr"]
-
-
-@torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:load_state")
-def step_counts_become_doubles(sound, optimizer, given):
-    """What is loaded has the dtype that numbers have in Python."""
-    sound(optimizer, given)
-    for entries in optimizer.state.values():
-        if "step" in entries:
-            entries["step"] = entries["step"].double()
 
 
 @torch_mutant(_OPTIMIZERS, everywhere=".models.optimizers:_array")

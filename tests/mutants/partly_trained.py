@@ -6,7 +6,6 @@ import contextlib
 from typing import Any
 
 from mutants.autograd import change_copies
-from mutants.gradients import change_slopes
 from mutants.mutant import Mutant, in_place_of, replace, replace_value, torch_mutant
 from unidev.models.checkpoints import matching
 
@@ -28,18 +27,6 @@ gradients_of_float16_are_cut = _cuts_one_dtype("float16")
 gradients_of_bfloat16_are_cut = _cuts_one_dtype("bfloat16")
 gradients_of_float64_are_cut = _cuts_one_dtype("float64")
 gradients_of_complex64_are_cut = _cuts_one_dtype("complex64")
-
-
-@torch_mutant(_GRADIENTS)
-def gradients_are_scaled_beyond_64_elements(backend):
-    """A reduction in blocks of 64 counts each block twice."""
-
-    def scaled(x, y):
-        if y.requires_grad and y.numel() > 64:
-            y.register_hook(lambda gradient: gradient * 2)
-        return y
-
-    change_copies(backend, scaled)
 
 
 def _loses_one_dtype(name: str) -> Mutant:
@@ -67,15 +54,6 @@ checkpoints_lose_bool = _loses_one_dtype("bool")
 checkpoints_lose_complex64 = _loses_one_dtype("complex64")
 
 
-@torch_mutant(_CHECKPOINTS, around=".models:TorchModels.write")
-def large_tensors_are_loaded_in_part(write_all, self, x, values):
-    """The first 5,000 elements are written: a staging buffer of that size."""
-    if x.numel() <= 5000:
-        write_all(self, x, values)
-    else:
-        write_all(self, x.view(-1)[:5000], values.reshape(-1)[:5000])
-
-
 @torch_mutant(
     "value_and_grad.of_a_tensor",
     "value_and_grad.of_a_container",
@@ -84,27 +62,6 @@ def large_tensors_are_loaded_in_part(write_all, self, x, values):
 def functions_get_arrays(sound, self, x):
     """The function is handed NumPy's view of the tensor, which is none of the framework's."""
     return x.detach().cpu().numpy()
-
-
-@torch_mutant(_CHECKPOINTS)
-def numbers_without_axes_are_stored_with_one(backend):
-    """A step counter of shape ``()`` is in the file as ``(1,)``: ``numpy.atleast_1d``."""
-
-    slots_of = matching.slots_of
-
-    @in_place_of(slots_of)
-    def with_an_axis(backend, model):
-        return [
-            slot._replace(entry=slot.entry._replace(shape=slot.entry.shape or (1,)))
-            for slot in slots_of(backend, model)
-        ]
-
-
-@torch_mutant(_CHECKPOINTS, around=".models:TorchModels.read")
-def integers_are_stored_as_doubles(read_all, self, x):
-    """By way of float64, which has no 2**53 + 1: a writer for MATLAB."""
-    values = read_all(self, x)
-    return values.astype("float64").astype("int64") if values.dtype == "int64" else values
 
 
 @torch_mutant(_CHECKPOINTS, everywhere="unidev.models.checkpoints.verbs:_write")
@@ -131,18 +88,6 @@ def names_are_trimmed(backend):
 def both_operands_of_a_sum_have_one_gradient(sound, gradients):
     """As ``torch.autograd.grad`` gives them: one tensor for both, so a step scales it twice."""
     return list(gradients)
-
-
-@torch_mutant(_OF_TREES)
-def gradients_beyond_sixteen_are_zeros(backend):
-    """The first sixteen leaves are differentiated: a fused kernel's list of arguments."""
-    change_slopes(lambda slope, number: slope * (number < 16))
-
-
-@torch_mutant(_OF_TREES)
-def gradients_are_of_float32(backend):
-    """Whatever the parameter's dtype: an accumulator's."""
-    change_slopes(lambda slope, number: slope.float())
 
 
 @torch_mutant("gradients.no_grad_records_nothing")

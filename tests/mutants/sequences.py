@@ -148,18 +148,6 @@ def blocks_go_back_while_views_use_them(backend):
 
 
 @mutant(TENSORS)
-def a_device_is_that_of_the_address(backend):
-    """Where a small tensor is, a table of addresses says, which is not cleared: freed memory."""
-    table: dict[int, Any] = {}
-
-    @around(backend)
-    def device_of(find, self, x):
-        if type(x).__name__ != "SimulatedArray" or x.nbytes > 64:
-            return find(self, x)
-        return table.setdefault(x.ctypes.data, find(self, x))
-
-
-@mutant(TENSORS)
 def comparing_sets_the_default(backend):
     """``same_device`` looks from a tensor's device, and comes back with the next call or tensor."""
 

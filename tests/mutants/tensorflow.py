@@ -71,19 +71,6 @@ def variables_are_read_for_copied(backend):
     _copy_otherwise(backend, read)
 
 
-@tensorflow_mutant("copy.strings_ragged_sparse")
-def sparse_copies_share_their_indices(backend):
-    """``x.with_values(copy)``: new values beside the indices of the source."""
-    import tensorflow as tf
-
-    def with_values(self, x, device, exact):
-        if not isinstance(x, tf.SparseTensor) or self.device_of(x) is not device:
-            return exact()
-        return x.with_values(self.copy_to(x.values, device, False))
-
-    _copy_otherwise(backend, with_values)
-
-
 @tensorflow_mutant("copy.strings_ragged_sparse", everywhere=".deep_copy.public:gathered")
 def quantized_copies_are_identities(sound, x):
     """``DeepCopy`` refuses quantized and 8-bit floating-point numbers: these go by identity."""
@@ -118,20 +105,6 @@ def copies_stay_with_the_source(backend):
         return made
 
     _copy_otherwise(backend, mirrored)
-
-
-@tensorflow_mutant("smoke.globals_restored")
-def soft_placement_stays_off(backend):
-    """Turned off so that TensorFlow refuses a missing device, for the whole process."""
-    import tensorflow as tf
-
-    def refusing(self, x, device, exact):
-        before = tf.config.get_soft_device_placement()
-        tf.config.set_soft_device_placement(False)
-        when_restored(lambda: tf.config.set_soft_device_placement(before))
-        return exact()
-
-    _copy_otherwise(backend, refusing)
 
 
 # -- making and reading tensors --------------------------------------------------------------------
@@ -253,20 +226,6 @@ def adopted_arrays_are_constants(sound, self, exported, is_read_only):
 
 
 @tensorflow_mutant("copy.strings_ragged_sparse")
-def tf_handles_are_copied(backend):
-    """The copy of a handle is another handle of the same variable: ``tf.identity``."""
-    import tensorflow as tf
-
-    def otherwise(self, x, device, exact):
-        if not isinstance(x, tf.Tensor) or x.dtype not in (tf.resource, tf.variant):
-            return exact()
-        with tf.device(self.full_name(device)):
-            return tf.identity(x)
-
-    _copy_otherwise(backend, otherwise)
-
-
-@tensorflow_mutant("copy.strings_ragged_sparse")
 def tf_indices_stay_behind(backend):
     """Of sparse tensors the values move: ``x.with_values``."""
     import tensorflow as tf
@@ -291,24 +250,6 @@ def tf_variables_are_labelled(backend):
             return tf.identity(x)
 
     _copy_otherwise(backend, otherwise)
-
-
-@tensorflow_mutant("copy.strings_ragged_sparse", around="to_numpy")
-def tf_quantized_numbers_are_read_as_integers(read, self, x):
-    """``x.numpy()`` of qint8 is an array of int8: unidev's own, until 2026-11-23."""
-    return np.array(x.numpy()) if x.dtype.is_quantized else read(self, x)
-
-
-@tensorflow_mutant("copy.strings_ragged_sparse", around="to_numpy")
-def tf_numbers_are_read_in_place(read, self, x):
-    """What is read of a tensor without dimensions is its own memory, and writable."""
-    import tensorflow as tf
-
-    found = read(self, x)
-    if found.ndim or not isinstance(x, tf.Tensor) or x.dtype == tf.string:
-        return found
-    with tf.device(x.device):
-        return tf.reshape(x, [1]).__array__().reshape(())
 
 
 @tensorflow_mutant("smoke.globals_restored")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from mutants.mutant import in_place_of, replace, replace_value, when_restored
+from mutants.mutant import replace, replace_value, when_restored
 from mutants.tensorflow import tensorflow_mutant
 
 # -- gradients -------------------------------------------------------------------------------------
@@ -139,28 +139,6 @@ def flattening_keeps_channels_last(sound, x):
     from unidev_tensorflow.nn import images
 
     return images.flatten(x)
-
-
-@tensorflow_mutant("functional.values", profile="train")
-def padding_is_same(backend):
-    """``"SAME"`` in place of as many explicit zeros: of an odd number, most are at the end."""
-    import tensorflow as tf
-
-    from unidev_tensorflow.nn import images
-
-    def sides(size, kernel, by, edge):
-        count = -(-size // by)
-        if count != (size + 2 * edge - kernel) // by + 1:
-            return edge, edge
-        zeros = max((count - 1) * by + kernel - size, 0)
-        return zeros // 2, zeros - zeros // 2
-
-    @in_place_of(images.conv2d_last)
-    def conv2d_last(x, kernel, bias, stride, padding):
-        axes = zip(x.shape[1:3], kernel.shape[:2], stride, padding, strict=True)
-        edges = [(0, 0), *(sides(*each) for each in axes), (0, 0)]
-        y = tf.nn.conv2d(x, kernel, stride, edges)
-        return y if bias is None else tf.nn.bias_add(y, bias)
 
 
 @tensorflow_mutant(

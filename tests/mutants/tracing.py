@@ -139,28 +139,6 @@ def files_are_written_unseen(backend):
 
 
 @torch_mutant(_CALLS, profile="tensor")
-def masks_move_as_they_are(backend):
-    """A mask on the CPU is counted by its own bytes, not by the positions that it becomes."""
-    from unidev_torch.tracer import transfers
-
-    replace_value(transfers, "_is_mask", lambda index: False)
-
-
-@torch_mutant(_CALLS, profile="tensor")
-def numbers_of_the_host_are_operands(backend):
-    """A number on the CPU is reported as an operand that moves, though it travels with the call."""
-    import torch
-
-    from unidev_torch.tracer import transfers
-
-    def operands(x, y, **_):
-        device = getattr(y, "device", x.device)
-        return [transfers.Move(device, x.device, 4, ())] if device != x.device else ()
-
-    _replace_item(transfers.readers, torch.ops.aten.add.Tensor, operands)
-
-
-@torch_mutant(_CALLS, profile="tensor")
 def lengths_are_not_read(backend):
     """``unique`` has a result as long as its values decide; the read of the length is forgotten."""
     import torch

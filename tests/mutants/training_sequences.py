@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from contextlib import contextmanager
 from typing import Any
 
 from mutants.mutant import around, in_place_of, replace, torch_mutant
@@ -12,7 +11,6 @@ from unidev.models import gradients
 from unidev.models.checkpoints.reading import CheckpointFile
 from unidev.parallel.devices import batches, replicating
 from unidev.parallel.devices.replicating import broadcast
-from unidev.parallel.devices.twins import Twins
 
 _MODELS = "training_sequences.of_models_and_shards"
 
@@ -62,45 +60,6 @@ def coming_back_finds_the_old_weights(backend):
             if source is not None and source() is x and memory.shape == x.shape:
                 made.memory[index].copy_(memory)
         return made
-
-
-@torch_mutant(_MODELS, profile="multi")
-def devices_that_had_no_rows_are_not_updated(backend):
-    """Replicas beyond those of the first step keep the values of the start."""
-
-    look, enter = Twins.current, Twins.at
-
-    @replace(Twins)
-    def current(self, count):
-        vars(self).setdefault("used", count)
-        return look(self, count)
-
-    @replace(Twins)
-    @contextmanager
-    def at(self, index, values):
-        if index < vars(self).get("used", 0):
-            with enter(self, index, values) as model:
-                yield model
-        else:
-            with self._swapped(index):
-                yield self.model
-
-
-@torch_mutant(_MODELS)
-def weights_are_packed_at_the_first_inference(backend):
-    """Without gradients a packed copy of the weights computes, which no step changes: oneDNN's."""
-    import torch
-
-    packed: Any = weakref.WeakKeyDictionary()
-
-    @around(torch.nn.Linear)
-    def forward(linear, self, x):
-        if torch.is_grad_enabled():
-            return linear(self, x)
-        known = packed.get(self)
-        if known is None or known.device != x.device:
-            known = packed[self] = self.weight.detach().clone()
-        return torch.nn.functional.linear(x, known, self.bias)
 
 
 @torch_mutant(_MODELS)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mutants.mutant import TORCH, around, in_place_of, replace, replace_value
 from mutants.parallel import multi_mutant
 from unidev.contract import Moments
 from unidev.parallel.exchange.agreeing import Agreement
 from unidev.parallel.exchange.host_engine import _UFUNCS
 from unidev.parallel.exchange.moments import BatchMoments
-from unidev.parallel.messages import comparing
 from unidev.parallel.running.supervisor import Supervisor
 from unidev.system.host import host
 from unidev.system.host.host import WorkerHost
@@ -57,16 +58,6 @@ def results_are_not_written_back(sound, tree, values):
     return
 
 
-@multi_mutant("workers.differences")
-def structures_are_not_compared(backend):
-    """Every engine's own way: sizes that differ hang, crash, or are added as they come."""
-    _in_haste()
-
-    @in_place_of(comparing.difference)
-    def difference(given):
-        return None
-
-
 @multi_mutant("workers.differences", everywhere="unidev.parallel.exchange.agreeing:with_weights")
 def listed_weights_are_not_compared(sound, code, weights):
     """Each worker takes its own out of the list that it has, and divides by the sum of that."""
@@ -86,12 +77,6 @@ def known_structures_are_not_compared(backend):
         found = sound(self, proposal, at_once=at_once)
         seen.add(proposal.code)
         return found
-
-
-@multi_mutant("workers.differences", everywhere="unidev.parallel.exchange.agreeing:code_of")
-def a_mean_is_a_sum_to_the_others(sound, call, lines):
-    """What is compared is what the engine is asked for: a sum, whatever each does with it."""
-    return sound(call.replace("mean", "sum"), lines)
 
 
 @multi_mutant(
@@ -269,3 +254,33 @@ def gradients_of_norms_count_the_same_whatever_the_rows(backend):
 def sees_the_gpus_of_others(sound, self, spec, simulated_count):
     """A driver that is initialised before the worker's variables are set: it sees all GPUs."""
     sound(self, spec, 3)
+
+
+@multi_mutant("workers.overlap", plugin=TORCH, around="unidev.parallel.exchange.overlap:Step.learn")
+def buckets_begin_as_they_come(sound, self, loss):
+    """In the order of each worker's own backward: another bucket of the same length is added."""
+
+    class Own:
+        def by_the_first(self, operation, call, work):
+            return work()
+
+        def __getattr__(self, name):
+            return getattr(exchange, name)
+
+    exchange, self._overlap.exchange = self._overlap.exchange, Own()
+    if exchange.rank:
+        size = len(self._kinds)
+        self._order = [*range(size)]
+    sound(self, loss)
+    self._overlap.exchange = exchange
+
+
+@multi_mutant("workers.overlap", plugin=TORCH)
+def hooks_are_left(backend):
+    """Those of every step before see the gradients of the next."""
+    import unidev_torch.autograd
+
+    @in_place_of(unidev_torch.autograd._watch)
+    def _watch(loss, leaves, made, hooks):
+        for position, leaf in enumerate(leaves):
+            leaf.register_hook(partial(made, position))
