@@ -1,4 +1,7 @@
-"""Mutants of a plugin's backend, judged in one process that has imported the framework."""
+"""Mutants of a plugin's backend, judged in one process that has imported the framework.
+
+A test file of a plugin imports all of this, and says of which ``BACKEND``.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,13 @@ import os
 import subprocess
 import sys
 import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from conformance_children import ChildResult, result_in
 from mutants import MUTANTS, SOUND
+from mutants_in_workers import is_of_workers
 
 from unidev.system.child_processes import ask_for_traceback
 from unidev_conformance.running.child import environment
@@ -20,20 +24,53 @@ from unidev_conformance.running.child import environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mutants.mutant import Mutant
-
 LIMIT_S = 300
 """After it, a mutant hangs; none takes a hundredth of it."""
 
 
-def mutants_of(plugin: str) -> dict[str, Mutant]:
-    """The mutants of that plugin's backend, by name."""
-    return {name: each for name, each in MUTANTS.items() if each.plugin == plugin}
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The mutants and sound variants of ``BACKEND``.
+
+    Those of workers come first: all are judged in one run, by one process of pytest's.
+    """
+    plugin = f"unidev_{metafunc.module.BACKEND}"
+    names = [name for name, each in (*MUTANTS.items(), *SOUND.items()) if each.plugin == plugin]
+    metafunc.parametrize("name", sorted(names, key=lambda n: n in SOUND or not is_of_workers(n)))
 
 
-def sound_variants_of(plugin: str) -> dict[str, Mutant]:
-    """The variants of that plugin's backend in which nothing is broken, by name."""
-    return {name: each for name, each in SOUND.items() if each.plugin == plugin}
+@pytest.fixture(scope="module")
+def judge(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Judge]:
+    """Judges mutants of ``BACKEND``; in the end, that none of them left anything broken.
+
+    ``UNSUPPORTED`` are checks that the mutants name and that the backend itself cannot pass.
+    """
+    top = tmp_path_factory.mktemp("mutants")
+    made = Judge(request.module.BACKEND, top)
+    try:
+        yield made
+        made("sound")
+    finally:
+        made.end()
+    if not made.has_judged:
+        return
+    found = [result_in(folder) for folder in (top / "sound").iterdir()]
+    assert found
+    for told in found:
+        assert told.results, told.output
+        wrong = {c for c, how in told.results.items() if how != "pass"}
+        wrong -= getattr(request.module, "UNSUPPORTED", frozenset())
+        assert not wrong, [told.described(check) for check in wrong]
+
+
+def test_a_mutant_fails_and_a_sound_variant_passes_each_check_that_it_names(
+    name: str, judge: Judge
+) -> None:
+    found = judge(name)
+    each, expected = (MUTANTS[name], "fail") if name in MUTANTS else (SOUND[name], "pass")
+    for check in each.caught_by:
+        assert found.results.get(check) == expected, found.described(check)
 
 
 class Judge:
@@ -67,42 +104,6 @@ class Judge:
         """End the child, whatever it does."""
         self._child.kill()
         self._child.communicate()
-
-
-@contextmanager
-def judging(backend: str, top: Path, *, unsupported: frozenset[str]) -> Iterator[Judge]:
-    """Judges mutants of ``backend``; in the end, that none of them left anything broken.
-
-    ``unsupported`` are checks that the mutants name and that the backend itself cannot pass.
-    """
-    judge = Judge(backend, top)
-    try:
-        yield judge
-        judge("sound")
-    finally:
-        judge.end()
-    if not judge.has_judged:
-        return
-    found = [result_in(folder) for folder in (top / "sound").iterdir()]
-    assert found
-    for told in found:
-        assert told.results, told.output
-        wrong = {c for c, how in told.results.items() if how != "pass"} - unsupported
-        assert not wrong, [told.described(check) for check in wrong]
-
-
-def check_caught(name: str, judge: Judge) -> None:
-    """The mutant fails each check that it names."""
-    found = judge(name)
-    for check in MUTANTS[name].caught_by:
-        assert found.results.get(check) == "fail", found.described(check)
-
-
-def check_passed(name: str, judge: Judge) -> None:
-    """The sound variant passes each check that it names."""
-    found = judge(name)
-    for check in SOUND[name].caught_by:
-        assert found.results.get(check) == "pass", found.described(check)
 
 
 def _start(backend: str, output: Path) -> subprocess.Popen[str]:

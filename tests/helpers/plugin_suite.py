@@ -1,6 +1,7 @@
 """The conformance suite on a plugin's backend, and on naive ones that are made of it.
 
 Each run has a process of its own, a copy of one that has imported the framework and the checks.
+A test file of a plugin imports all of this, and says which ``BACKEND``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 from conformance_children import arguments, result_in
 from warm_programs import SUITE, run_fresh, run_program
 
@@ -16,6 +18,26 @@ from unidev_conformance.running.child import Order, environment
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+COUNTS: dict[str, int] = {}
+"""Of profiles, numbers of simulated GPUs other than those below."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Without simulated GPUs, and with as many as make every pair and a third."""
+    counts = {"tensor": 3, "train": 3, "multi": 3, "interop": 2, **metafunc.module.COUNTS}
+    # What `nox` judges.
+    first = pytest.param("tensor", counts.pop("tensor"), marks=pytest.mark.first)
+    metafunc.parametrize(
+        ("profile", "count"), [first, ("tensor", 0), ("train", 0), *counts.items()]
+    )
+
+
+def test_the_backend_conforms(
+    request: pytest.FixtureRequest, profile: str, count: int, tmp_path: Path
+) -> None:
+    check_conforms(request.module.BACKEND, profile, count, tmp_path)
 
 
 def check_conforms(
