@@ -39,20 +39,6 @@ def gradient_cut_in_copies_of_views(backend):
     change_copies(backend, lambda x, y: y.detach() if x._is_view() else y)
 
 
-@torch_mutant("gradients.through_slices", around=".probe.training:TorchAutogradProbe.gradients")
-def gradient_of_a_slice_in_place_of_the_whole(exact, self, function, arrays, devices):
-    """The elements outside a slice get its gradient too: a buffer that is not filled with zeros."""
-    import torch
-
-    found = exact(self, function, arrays, devices)
-    return [
-        torch.where(slope == 0, torch.ones_like(slope), slope)
-        if slope is not None and slope.shape == (3, 4)
-        else slope
-        for slope in found
-    ]
-
-
 @torch_mutant(_GRADIENT, profile="tensor")
 def gradient_cut_across_devices(backend):
     """Copies are cut where something moves: Paddle's ``_copy_to``."""

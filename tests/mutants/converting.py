@@ -8,7 +8,7 @@ import numpy as np
 
 from mutants.mutant import around, replace, torch_mutant
 from unidev.backends.numpy_backend.interop import NumpyInterop
-from unidev.errors import BackendMismatchError, UnsupportedDtypeError
+from unidev.errors import BackendMismatchError
 from unidev.tensors.containers import Opened
 
 
@@ -155,15 +155,6 @@ def another_frameworks_device_is_taken_for_the_cpu(resolved, spec, target):
         return resolved(spec, target)
     except BackendMismatchError:
         return target.cpu
-
-
-@_mutant("errors", around="unidev.tensors.converting:_Conversion._dtype_name")
-def a_dtype_that_is_lacking_becomes_another(name_of, self):
-    """What the other framework lacks is read as what it has: Paddle's uint16 as bfloat16."""
-    try:
-        return name_of(self)
-    except UnsupportedDtypeError:
-        return "float32"
 
 
 @_mutant("errors")

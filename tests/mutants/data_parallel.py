@@ -153,19 +153,6 @@ def the_first_copy_is_the_model(backend):
         return model if there else sound(device, model, backend)
 
 
-@parallel_mutant("copies", around=".models:TorchModels.copy")
-def ties_come_apart_in_copies(sound, self, model):
-    """Each place of a tied weight gets a parameter of its own, as ``load_state_dict`` would."""
-    import torch
-
-    made = sound(self, model)
-    for module in made.modules():
-        for name, x in list(module._parameters.items()):
-            if x is not None:
-                module._parameters[name] = torch.nn.Parameter(x.detach().clone(), x.requires_grad)
-    return made
-
-
 @parallel_mutant("errors", around="unidev.parallel.devices.replicated_model:ReplicatedModel._alone")
 def a_handle_inside_itself(sound, self):
     """Nothing notices that a handle is called while it is at work."""

@@ -63,16 +63,6 @@ def large_unsigned_integers_compare_as_signed(backend):
     replace_value(TorchEngine, "carries", {**TorchEngine.carries, "min": ordered, "max": ordered})
 
 
-@torch_mutant(
-    "converting.shared_or_refused", profile="interop", around=".memory.interop:TorchInterop.export"
-)
-def the_negative_bit_is_not_shared(sound, self, x):
-    """The memory is, whose numbers have the other sign."""
-    import torch
-
-    return sound(self, torch._neg_view(x) if x.is_neg() else x)
-
-
 @torch_mutant("tracer.scopes_left_in_any_order", profile="tensor")
 def scopes_end_what_is_innermost(backend):
     """A device's scope ends the trace that was begun inside it, and itself goes on."""

@@ -74,28 +74,6 @@ def modes_are_those_of_the_outermost_layers(sound, self, model):
     return [(module, module.training) for module in (model, *model.children())]
 
 
-@torch_mutant(
-    "value_and_grad.leaves_the_models_gradients", around=".autograd:TorchAutograd.gradients"
-)
-def gradients_are_stored_in_other_leaves(sound, self, loss_of, leaves):
-    """``backward``, which also writes to leaves that the loss closes over."""
-    from unidev_torch import autograd
-
-    autograd._check_recorded(leaves)
-    with autograd._recording():
-        loss = loss_of()
-        if not loss.requires_grad:
-            return loss.detach(), [None] * len(leaves)
-        kept = [x.grad for x in leaves]
-        for x in leaves:
-            x.grad = None
-        loss.backward()
-        found = [x.grad for x in leaves]
-        for x, gradient in zip(leaves, kept, strict=True):
-            x.grad = gradient
-        return loss.detach(), autograd._each_its_own(found)
-
-
 @torch_mutant("value_and_grad.sgd_is_exact", around=".autograd:TorchAutograd.descend")
 def incomplete_blocks_are_left_out(sound, self, parameters, gradients, lr):
     """Parameters are updated in blocks of 64; beyond the first, a smaller one is not."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mutants.jax import jax_mutant
-from mutants.mutant import JAX, around, mutant, replace, replace_value
+from mutants.mutant import JAX, around, mutant, replace_value
 
 
 def _has_kerass(*, is_training: bool = False) -> None:
@@ -67,17 +65,3 @@ def a_scope_of_keras_forgets_what_was_assigned(backend):
     from unidev_jax.models.keras import Stateless
 
     replace_value(Stateless, "apply", lambda self, values: None)
-
-
-@jax_mutant("placing.everything_arrives", profile="train")
-def variables_of_keras_are_uncommitted(backend):
-    """``assign`` of NumPy's values, which Keras puts on JAX's default device."""
-
-    _has_kerass()
-    from unidev_jax.models.keras import KerasModels
-
-    @replace(KerasModels)
-    def swap(self, part, twin):
-        before = part.value
-        part.assign(np.asarray(twin[0]))
-        twin[0] = before

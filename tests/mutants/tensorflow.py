@@ -59,18 +59,6 @@ def tf_identity_crosses_logical_devices(backend):
     _copy_otherwise(backend, identity)
 
 
-@tensorflow_mutant("copy.variables_and_parameters")
-def variables_are_read_for_copied(backend):
-    """``variable.read_value()`` has the variable's own memory, which is copied only on write."""
-    import tensorflow as tf
-
-    def read(self, x, device, exact):
-        there = isinstance(x, tf.Variable) and self.device_of(x) is device
-        return x.read_value() if there else exact()
-
-    _copy_otherwise(backend, read)
-
-
 @tensorflow_mutant("copy.strings_ragged_sparse", everywhere=".deep_copy.public:gathered")
 def quantized_copies_are_identities(sound, x):
     """``DeepCopy`` refuses quantized and 8-bit floating-point numbers: these go by identity."""

@@ -249,19 +249,6 @@ def layers_compute_in_the_callers_scope(backend):
             replace_value(module, "scope_of", lambda _: nullcontext())
 
 
-@tensorflow_mutant(
-    "checkpoints.portable_names_and_layouts",
-    profile="train",
-    around=".models:TensorFlowModels.stored",
-)
-def square_weights_are_stored_as_they_are(sound, self, model):
-    """Weights are transposed if their shape is not that of the portable layout already."""
-    return {
-        name: each._replace(axes=None) if len(set(each.tensor.shape)) == 1 else each
-        for name, each in sound(self, model).items()
-    }
-
-
 @tensorflow_mutant("gradients.no_grad_records_nothing", profile="train")
 def value_and_grad_ends_no_grad(backend):
     """Tapes record again while a loss is differentiated, and after that as well."""

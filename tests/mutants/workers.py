@@ -9,7 +9,6 @@ from mutants.parallel import multi_mutant
 from unidev.contract import Moments
 from unidev.parallel.exchange.agreeing import Agreement
 from unidev.parallel.exchange.host_engine import _UFUNCS
-from unidev.parallel.exchange.moments import BatchMoments
 from unidev.parallel.running.supervisor import Supervisor
 from unidev.system.host import host
 from unidev.system.host.host import WorkerHost
@@ -239,15 +238,6 @@ def only_the_first_norm_is_synchronized(sound, self, mean, deviations, count):
 def a_norm_has_the_gradient_of_its_own_rows(sound, self, number, own):
     """Forward is right; backward knows nothing of the other workers' losses."""
     return own
-
-
-@multi_mutant("workers.synchronized_norms", plugin=TORCH)
-def gradients_of_norms_count_the_same_whatever_the_rows(backend):
-    """Each worker's loss counts as one: right only if all have as many rows."""
-
-    @around(BatchMoments)
-    def __init__(sound, self, exchange, backend, rows):
-        sound(self, exchange, backend, None)
 
 
 @multi_mutant("workers.own_gpus", around="__init__")

@@ -127,24 +127,6 @@ def models_move_while_they_train(backend):
 
 
 @torch_mutant("moving.while_it_trains", profile="hardware")
-def moments_are_lost_on_the_way(backend):
-    """An optimizer that is made anew for each device: its moments begin at 0."""
-    import torch
-
-    _put_real_gpus_into("AdamW")
-    place = unidev.place
-
-    def forgetting(model, device, *, optimizer=None):
-        placed = place(model, device, optimizer=optimizer)
-        for state in optimizer.state.values():
-            for name, value in state.items():
-                state[name] = torch.zeros_like(value)
-        return placed
-
-    replace_value(unidev, "place", forgetting)
-
-
-@torch_mutant("moving.while_it_trains", profile="hardware")
 def ties_come_apart_on_the_way(backend):
     """Each layer gets a weight of its own, of equal values, once it has moved."""
     import torch
