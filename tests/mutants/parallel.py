@@ -122,6 +122,14 @@ def means_by_devices(sound, op, count, weights):
     return sound(op, count, None)
 
 
+@multi_mutant(
+    "reducing.means", "workers.weights", everywhere="unidev.parallel.devices.packing:shares_of"
+)
+def the_sum_of_weights_overflows(sound, weights):
+    """Shares of an infinite sum: all are 0, and so is the mean."""
+    return [each / sum(weights) for each in weights]
+
+
 @multi_mutant("reducing.means")
 def float16_overflows(backend):
     """The sum is taken in float16, and divided afterwards: gloo, and many a hand-written mean."""

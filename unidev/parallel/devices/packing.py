@@ -128,9 +128,15 @@ def combination(
     """How to combine ``count`` tensors: the operation, and what to multiply each by before."""
     if op != "mean":
         return op, None
-    parts = [1.0] * count if weights is None else weights
-    total = sum(parts)
-    return "sum", [part / total for part in parts]
+    return "sum", shares_of([1.0] * count if weights is None else weights)
+
+
+def shares_of(weights: Sequence[float]) -> list[float]:
+    """The share of each in their sum, which itself may be too large for a float, or too small."""
+    exponent = math.frexp(max(weights))[1]
+    scaled = [math.ldexp(weight, -exponent) for weight in weights]
+    total = sum(scaled)
+    return [each / total for each in scaled]
 
 
 def buckets_of(backend: Backend, kinds: Sequence[Kind]) -> Iterator[Bucket]:

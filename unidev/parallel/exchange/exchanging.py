@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.errors import UnidevError
-from unidev.parallel.devices.packing import buckets_of, unrecorded
+from unidev.parallel.devices.packing import buckets_of, shares_of, unrecorded
 from unidev.parallel.exchange.agreeing import (
     Agreement,
     OpenCollective,
@@ -181,7 +181,7 @@ class Exchange:
         """What this worker's tensors are multiplied by before the sum; None: not at all."""
         if weights is None:
             return 1 / self._own.size if op == "mean" and self._own.size > 1 else None
-        return weights[self._own.rank] / sum(weights)
+        return shares_of(weights)[self._own.rank]
 
     # -- packing -------------------------------------------------------------------------------
 

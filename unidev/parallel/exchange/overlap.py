@@ -19,6 +19,7 @@ from unidev.parallel.devices.packing import (
     buckets_of,
     kinds_of,
     nbytes_of,
+    shares_of,
     unrecorded,
 )
 from unidev.parallel.exchange.agreeing import Proposal, code_of
@@ -248,7 +249,7 @@ class Step:
             weights = exchange.open.settle(running.proposal)
             self.begun = time.perf_counter()
             if self._overlap.is_mean:
-                self._factor = weights[exchange.rank] / sum(weights)
+                self._factor = shares_of(weights)[exchange.rank]
         with unrecorded(backend):
             plan, number = running.plan, len(running.finishing)
             stage = plan.stages[number]

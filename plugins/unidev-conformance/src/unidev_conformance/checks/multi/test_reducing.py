@@ -18,6 +18,7 @@ from unidev_conformance.kit import trees
 from unidev_conformance.kit.current import check_stays
 from unidev_conformance.kit.inputs import samples, shapes
 from unidev_conformance.kit.inputs.strategies import a_few, from_seed, pick, some
+from unidev_conformance.kit.processes.in_workers import WEIGHT_SCALES
 from unidev_conformance.kit.reductions import OPERATIONS, check_numbers, corners, reducible
 from unidev_conformance.kit.trees import Kinds, Leaf, Tree
 from unidev_conformance.running.catalog import check
@@ -91,14 +92,19 @@ def _check_values(
 
 @check(required=True, needs=_NEEDS)
 def test_means(bench: Workbench) -> None:
-    """A mean is weighted, by rows for example, and does not overflow on the way."""
+    """A mean is weighted, by rows for example, and does not overflow on the way.
+
+    Nor do the weights, whose sum may be more than a float can be.
+    """
     devices = bench.several(3)
     xs = [bench.make(np.full(3, p, "float32"), d) for p, d in zip(_PRIMES, devices, strict=False)]
     rows = [4] * (len(devices) - 1) + [1]
     expected = np.average(_PRIMES[: len(devices)], weights=rows)
-    for y in unidev.all_reduce(xs, "mean", weights=rows):
-        found = unidev.to_numpy(y)
-        assert np.allclose(found, expected, rtol=1e-6), f"weights {rows}: {found}, not {expected}"
+    for scale in WEIGHT_SCALES:
+        weights = [each * scale for each in rows]
+        for y in unidev.all_reduce(xs, "mean", weights=weights):
+            found, said = unidev.to_numpy(y), f"weights {weights}"
+            assert np.allclose(found, expected, rtol=1e-6), f"{said}: {found}, not {expected}"
     if "float16" in bench.dtypes(*devices):
         high = [bench.make(np.full(3, 60_000, "float16"), device) for device in devices]
         for y in unidev.all_reduce(high, "mean"):

@@ -28,6 +28,8 @@ PRIMES = (2, 3, 5, 7, 11, 13, 17, 19)
 SHAPES = ((2, 3), (), (0, 4), (5,), (300,))
 OPERATIONS = ("sum", "min", "max", "mean")
 DTYPES = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
+WEIGHT_SCALES = (1, 4e307, 5e-324)
+"""The same mean; the sum of weights is infinite, or they have no inverse."""
 _MOVED = (*DTYPES, "bool", "int16")
 BY_MEMORY = " by memory"
 """Ends the name of a function whose tensors travel as they do for users: few bytes on the CPU do so
@@ -157,7 +159,8 @@ def weighted() -> list[float]:
     listed = [4.0] * (group.size - 1) + [1.0]
     return [
         unidev.to_numpy(group.all_reduce(x, "mean", weights=weights))[1].item()
-        for weights in (listed[group.rank], listed)
+        for scaled in ([each * scale for each in listed] for scale in WEIGHT_SCALES)
+        for weights in (scaled[group.rank], scaled)
     ]
 
 
