@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 
 from mutants.mutant import TORCH, around, in_place_of, replace, replace_value
@@ -127,6 +128,28 @@ def a_stopped_worker_is_left(backend):
 
     @replace(host)
     def end_marked(mark): ...
+
+
+@multi_mutant(
+    "workers.calls_elsewhere", around="unidev.parallel.exchange.membership:Membership.check_process"
+)
+def a_fork_takes_its_workers_place(sound, self):
+    """It has the worker's pipes and memory; threads alone are refused: torch.distributed."""
+
+
+@multi_mutant(
+    "workers.steps_elsewhere",
+    plugin=TORCH,
+    around="unidev.parallel.exchange.data_parallel:DataParallel.value_and_grad",
+)
+def steps_come_from_any_thread(sound, self, *arguments):
+    """An exchange that is planned asks nobody: DistributedDataParallel."""
+    own = self._group._own
+    of_function, own.thread = own.thread, threading.current_thread()
+    try:
+        return sound(self, *arguments)
+    finally:
+        own.thread = of_function
 
 
 @multi_mutant(

@@ -26,21 +26,6 @@ def printing(lines: int) -> None:
     sys.stdout.write("no end")
 
 
-def in_a_thread() -> str:
-    found: list[str] = []
-
-    def ask() -> None:
-        try:
-            unidev.group()
-        except unidev.UnsupportedOperation as error:
-            found.append(str(error))
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    thread.join()
-    return found[0]
-
-
 def run_inside() -> None:
     unidev.run(run_samples.ranks)
 
@@ -82,7 +67,6 @@ def of_a_fork(how: str) -> str:
         "raises": lambda: int("the child's"),
         "exits": lambda: sys.exit(3),
         "returns": lambda: None,
-        "exchanges": lambda: unidev.group().all_reduce(unidev.ones(3)),
     }
     ways[how]()
     return "x" * 100_000

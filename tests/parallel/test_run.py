@@ -261,11 +261,6 @@ def test_a_worker_starts_no_run() -> None:
         unidev.run(odd_workers.run_inside, workers=1, backend="numpy")
 
 
-def test_another_thread_of_a_worker_has_no_group() -> None:
-    (found,) = unidev.run(odd_workers.in_a_thread, workers=1, backend="numpy")
-    assert "only the thread that runs the function" in found
-
-
 @pytest.mark.parametrize("most", [5, 9, 12, 16, 19, 23])
 def test_too_few_open_files_are_named_and_nothing_is_left(run_python: RunPython, most: int) -> None:
     said = run_python(f"""

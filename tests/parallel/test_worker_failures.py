@@ -136,7 +136,6 @@ def test_one_that_returns_and_does_not_exit_is_reported(
         ("raises", 1, 'ValueError: invalid literal for int() with base 10: "the child\'s"'),
         ("exits", 3, ""),
         ("returns", 0, ""),
-        ("exchanges", 1, "UnsupportedOperation: unidev.group() in a forked child of a worker"),
     ],
 )
 def test_a_fork_of_a_worker_ends_and_reports_nothing_of_its_own(

@@ -49,8 +49,8 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
     """
     source = batches.batches if isinstance(batches, Prefetched) else batches
     if isinstance(source, Shard):
-        right, rows = count_right(model, batches, source.padding)
         own = group()
+        right, rows = count_right(model, batches, source.padding)
         if own.size > 1:
             counts = array(np.array([right, rows]), device=own.device)
             right, rows = to_numpy(own.all_reduce(counts)).tolist()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
@@ -159,6 +160,7 @@ class OpenCollective:
 
     def check_none(self) -> None:
         """Raise unless this worker can begin another collective."""
+        self._own.check_process()
         if self._broken:
             raise CollectiveError(
                 f"worker {self._own.rank} cannot exchange any more: {self._broken}."
@@ -215,7 +217,7 @@ class OpenCollective:
 
     def is_open(self, proposal: Proposal) -> bool:
         """Whether the other workers count on this one."""
-        return self._open is proposal
+        return self._open is proposal and os.getpid() == self._own.process
 
     def abandon(self, proposal: Proposal) -> None:
         """Note for the others that this worker gives nothing more to it."""

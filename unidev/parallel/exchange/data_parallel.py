@@ -167,8 +167,14 @@ class DataParallel(ReplicatedModel):
         """``evaluate(model, …)`` on each device of each worker; losses and gradients reduced."""
         if self._group.size == 1 and not self._accumulates and self._held is None:
             return super().value_and_grad(evaluate, arguments, options)
+        self._group.check_caller()
         begun = time.perf_counter()
         rows = rows_of(arguments)
+        if not rows and self.reduction == "mean":
+            raise InvalidDataError(
+                "the batch has no rows, so its loss has no mean: each worker needs at least one "
+                "row in each step."
+            )
         held = self._held or _Held(
             Accumulated(self.backend, self.devices[0], is_mean=self.reduction == "mean"),
             Statistics(self.model, self.backend),

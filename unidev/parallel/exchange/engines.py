@@ -88,6 +88,7 @@ class Engines:
 
     def run(self, backend: Backend, work: Callable[..., Any], *arguments: Any) -> Any:
         """Call an engine, whose errors are those of a collective."""
+        self._own.check_process()  # also of a fork in the middle of a step
         try:
             return work(*arguments)
         except UnidevError:

@@ -23,7 +23,6 @@ from unidev.parallel.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.parallel.exchange.gathering import gathered_rows
 from unidev.parallel.exchange.joining import outside_a_run
 from unidev.parallel.exchange.trees import Tree, check_writable
-from unidev.parallel.messages.channel import check_process
 from unidev.system.arguments import flag, non_negative_integer, real_number, size
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy
@@ -353,10 +352,8 @@ class Group:
 
     def check_caller(self) -> None:
         """Raise UnsupportedOperation in another thread or process than runs the function."""
-        if self._own.channel is None:
-            return
-        check_process(self._own.process)
-        if threading.current_thread() is not self._own.thread:
+        self._own.check_process()
+        if self._own.channel is not None and threading.current_thread() is not self._own.thread:
             raise UnsupportedOperation(
                 "unidev.group() in this thread",
                 "only the thread that runs the function may use it: the collectives of all workers "

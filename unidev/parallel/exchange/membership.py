@@ -7,6 +7,8 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from unidev.parallel.messages.channel import check_process
+
 if TYPE_CHECKING:
     from unidev.contract.group_engine import Rendezvous
     from unidev.parallel.messages.channel import Link
@@ -41,6 +43,11 @@ class Membership:
     """The one in which the function runs."""
     process: int = field(default_factory=os.getpid)
     is_importing_main: bool = False
+
+    def check_process(self) -> None:
+        """Raise UnsupportedOperation in a fork of a worker, which is not one itself."""
+        if self.channel is not None:
+            check_process(self.process)
 
 
 current: Membership | None = None

@@ -28,8 +28,9 @@ _TRAINS = (*_NEEDS, "models", "layers", "autograd")
 _INFERS = (*_NEEDS, "models", "layers")
 _EXCHANGES = (
     "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
-    "structures_that_differ", "shards", "refused_shards", "own_gpus",
+    "structures_that_differ", "calls_elsewhere", "shards", "refused_shards", "own_gpus",
 )  # fmt: skip
+_STEPS = ("gradients", "accumulation", "overlapped", "steps_elsewhere", "synchronized_norms")
 _BY_MEMORY = ("reductions", "extremes", "sums_by_bits", "moved")
 """The questions that are asked again of what travels without the framework's engine."""
 _SIZE = 3
@@ -45,10 +46,7 @@ def _run(backend: str, names: tuple[str, ...]) -> list[dict[str, tuple[bool, Any
 def _found(bench: Workbench, name: str) -> list[Any]:
     """The results of ``in_workers.NAME`` on all workers, by rank."""
     names: tuple[str, ...] = _EXCHANGES
-    for needs, more in (
-        (_INFERS, ("evaluation",)),
-        (_TRAINS, ("gradients", "accumulation", "overlapped", "synchronized_norms")),
-    ):
+    for needs, more in ((_INFERS, ("evaluation",)), (_TRAINS, _STEPS)):
         if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
             names = (*names, *more)
     names = (*names, *[f"{each}{BY_MEMORY}" for each in _BY_MEMORY])
@@ -144,6 +142,24 @@ def test_differences(bench: Workbench) -> None:
         assert "worker 0" in heard, f"a difference was not noticed: {first}"
     for other in others:
         assert other == first, f"workers heard different things: {other} and {first}"
+
+
+@check(required=True, needs=_NEEDS)
+def test_calls_elsewhere(bench: Workbench) -> None:
+    """In another thread, and in a fork of a worker, nothing is exchanged."""
+    _check_refused(_found(bench, "calls_elsewhere"))
+
+
+@check(required=True, needs=_TRAINS)
+def test_steps_elsewhere(bench: Workbench) -> None:
+    """Nor does a step of ``DataParallel`` there, planned or not, enter the workers' training."""
+    _check_refused(_found(bench, "steps_elsewhere"))
+
+
+def _check_refused(found: list[dict[str, str]]) -> None:
+    for rank, own in enumerate(found):
+        for call, said in own.items():
+            assert said == "UnsupportedOperation", f"worker {rank}, {call}: {said}"
 
 
 @check(required=True, needs=_NEEDS)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
 ROWS, BATCH = 20, 6
 """The last batch has two rows, fewer than the suite's workers."""
 _CLASSES = 3
+_FORK_S = 20
 _WIDE, _STEPS = 560, 5
 """A layer of so many numbers has 1.2 MiB of weights."""
 
@@ -210,6 +215,73 @@ def _statistics(net: Any) -> dict[str, Any]:
 def _weights() -> list[float]:
     """Pieces of a worker's rows differ: a mean that does not weigh them by rows shows."""
     return [1.0 + 2 * number for number in range(unidev.group().rank + 1)]
+
+
+def steps_elsewhere() -> dict[str, str]:
+    """As ``calls_elsewhere``, of steps whose exchange is planned, is not yet, or comes later."""
+    batch = [_placed(np.ones((2, size), "float32")) for size in (4, _CLASSES)]
+    of = unidev.value_and_grad(squared_error)
+    planned, other, held = (unidev.DataParallel(_normed()) for _ in range(3))
+    before = [numbers_of(*of(planned, *batch)) for _ in range(3)][-1]
+
+    def accumulate() -> None:
+        with held.accumulate():
+            of(held, *batch)
+
+    said = elsewhere(
+        planned=lambda: of(planned, *batch), first=lambda: of(other, *batch), accumulated=accumulate
+    )
+    for name, x in numbers_of(*of(planned, *batch)).items():
+        assert np.allclose(x, before[name], rtol=1e-5), f"{name}: {x}, and before {before[name]}"
+    return said
+
+
+def calls_elsewhere() -> dict[str, str]:
+    """For each way into an exchange the error in another thread, and in a forked child."""
+    group = unidev.group()
+    x = unidev.ones(2, device=group.device)
+    return elsewhere(
+        group=unidev.group,
+        all_reduce=lambda: group.all_reduce(x),
+        broadcast=lambda: group.broadcast(x),
+        all_gather=lambda: group.all_gather(x),
+        gather_rows=lambda: group.gather_rows(x),
+        barrier=group.barrier,
+        shard=lambda: group.shard([1, 2, 3], batch_size=3),
+    )
+
+
+def elsewhere(**calls: Callable[[], Any]) -> dict[str, str]:
+    """What each of these calls raises in another thread, and in a forked child."""
+    found: dict[str, str] = {}
+
+    def say(where: str) -> dict[str, str]:
+        return {f"{name} in {where}": _raised(call) for name, call in calls.items()}
+
+    thread = threading.Thread(target=lambda: found.update(say("a thread")))
+    thread.start()
+    thread.join()
+    there, here = os.pipe()
+    child = os.fork()  # the framework may not work in it, and need not
+    if not child:
+        try:
+            signal.alarm(_FORK_S)
+            os.write(here, json.dumps(say("a fork")).encode())
+        finally:
+            os._exit(0)
+    os.close(here)
+    with open(there, "rb") as answer:
+        found |= json.loads(answer.read() or b'{"a fork": "hangs, or breaks"}')
+    os.waitpid(child, 0)
+    return found
+
+
+def _raised(call: Callable[[], Any]) -> str:
+    try:
+        call()
+    except unidev.UnidevError as error:
+        return type(error).__name__
+    return "no error"
 
 
 def squared_error(net: Any, x: Any, y: Any) -> Any:
