@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import random
+import re
 import signal
+import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import host_exchanges
 import numpy as np
@@ -14,6 +18,9 @@ from host_exchanges import by_memory, by_messages, together
 
 import unidev
 from unidev.system.host import shared_memory
+
+if TYPE_CHECKING:
+    from core_fixtures import RunPython
 
 SMALL, LARGE = 5, 50_000
 WAYS = [by_memory, by_messages]
@@ -152,3 +159,41 @@ def test_without_such_memory_they_travel_by_the_channel(monkeypatch: pytest.Monk
     monkeypatch.delattr(shared_memory.os, "memfd_create")
     sent = unidev.run(host_exchanges.sent_by_channel, workers=3, backend="numpy")
     assert all(nbytes >= host_exchanges.SENT_BYTES for nbytes in sent)
+
+
+@pytest.mark.parametrize("call", ["memfd_create", "ftruncate", "pipe"])
+@pytest.mark.parametrize(
+    "code", ["EFBIG", "ENOSPC", "EACCES", "EMFILE", "EPERM", "EROFS", "ENOMEM", "ENOSYS"]
+)
+def test_no_error_of_making_that_memory_is_one_of_the_run(
+    monkeypatch: pytest.MonkeyPatch, call: str, code: str
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(getattr(errno, code), code)
+
+    before = os.listdir("/dev/fd")
+    with monkeypatch.context() as patched:
+        patched.setattr(shared_memory.os, call, fail)
+        with shared_memory.files_for(3) as files:
+            assert files == ()
+    assert os.listdir("/dev/fd") == before
+
+
+@pytest.mark.parametrize("most", [1000, 100])
+def test_within_a_limit_on_the_length_of_files_that_memory_is_left_out(
+    run_python: RunPython, most: int
+) -> None:
+    said = run_python(f"""
+        import resource, signal
+        import host_exchanges, unidev
+        resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, resource.RLIM_INFINITY))
+        if {most} == 1000:  # else what ends the run is the file of the workers' progress
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+        try:
+            sent = unidev.run(host_exchanges.sent_by_channel, workers=2, backend="numpy")
+            print(min(sent) >= host_exchanges.SENT_BYTES)
+        except unidev.RunError as error:
+            print(error)
+    """, PYTHONPATH=os.pathsep.join(sys.path), PYTHONDONTWRITEBYTECODE="1")  # fmt: skip
+    expected = {1000: "True", 100: r"the workers do not start: \[Errno 27\] .*\(`ulimit -f`\)\."}
+    assert re.fullmatch(expected[most], said.splitlines()[-1]), said

@@ -180,6 +180,8 @@ def _remedy(error: OSError) -> str | None:
             f"Make room in the temporary folder {tempfile.gettempdir()}, or set TMPDIR to another "
             "folder."
         )
+    if error.errno == errno.EFBIG:
+        return "Raise the limit on the length of files (`ulimit -f`)."
     if error.errno == errno.EMFILE:
         import resource
 

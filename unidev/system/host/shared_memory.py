@@ -7,10 +7,9 @@ processor.
 
 from __future__ import annotations
 
-import errno
 import mmap
 import os
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,36 +26,39 @@ _SIDES = 2
 _WAYS_OUT = 2
 """Pipes from worker 0, in turn: a worker may come to the next meeting while another has not left
 the last one, and must not take its byte."""
-_ABSENT = (errno.ENOSYS, errno.EPERM)
-"""A sandbox may have no such memory; then tensors travel by the channel."""
+_FILES = 3 + 2 * _WAYS_OUT
+"""The memory, and the ends of the pipes to worker 0 and from it."""
 
 
 @contextmanager
 def files_for(count: int) -> Iterator[tuple[int, ...]]:
-    """Open files for so many workers to inherit; none where there is no such memory to share."""
-    with ExitStack() as opened:
-        yield _made(count, opened)
+    """Open files for so many workers to inherit; none where there is no such memory to share.
 
-
-def _made(count: int, opened: ExitStack) -> tuple[int, ...]:
-    # A file on a disk would do as well, but not if the disk is full: that ends who writes to it.
-    if count == 1 or not hasattr(os, "memfd_create"):
-        return ()
+    Then tensors travel by the channel: in a sandbox, or within a limit on the length of files.
+    """
+    found: list[int] = []
     try:
-        memory = os.memfd_create("unidev")
-    except OSError as error:
-        if error.errno not in _ABSENT:
-            raise
-        return ()
-    found = [memory]
-    opened.callback(os.close, memory)
-    os.ftruncate(memory, _SIDES * count * slot_bytes(count))
-    for _ in range(1 + _WAYS_OUT):
-        ends = os.pipe()
-        found += ends
-        for end in ends:
-            opened.callback(os.close, end)
-    return tuple(found)
+        if count > 1:
+            with suppress(OSError):
+                _make(count, found)
+        yield tuple(found) if len(found) == _FILES else ()
+    finally:
+        for file in found:
+            os.close(file)
+
+
+def _make(count: int, found: list[int]) -> None:
+    """Open the files one by one, as far as the system lets it."""
+    import resource
+
+    # A file on a disk would do as well, but not if the disk is full: that ends who writes to it.
+    length = _SIDES * count * slot_bytes(count)
+    most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)  # beyond it, SIGXFSZ may end this process
+    if hasattr(os, "memfd_create") and (most == resource.RLIM_INFINITY or length <= most):
+        found.append(os.memfd_create("unidev"))
+        os.ftruncate(found[0], length)
+        for _ in range(1 + _WAYS_OUT):
+            found += os.pipe()
 
 
 def slot_bytes(count: int) -> int:
