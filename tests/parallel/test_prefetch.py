@@ -235,6 +235,10 @@ def test_what_is_no_loader_and_no_depth_is_refused() -> None:
             unidev.prefetch([], "cpu", depth=depth)  # type: ignore[arg-type]
     with pytest.raises(unidev.InvalidDataError, match="batches to iterate over"):
         unidev.prefetch(3, "cpu")  # type: ignore[arg-type]
+    for scalar in (np.float16(1), np.ones(())):  # which have `__getitem__`, or even `__iter__`
+        with pytest.raises(unidev.InvalidDataError, match="cannot iterate over"):
+            iter(unidev.prefetch(scalar, "cpu"))
+    assert next(iter(unidev.prefetch(range(10**30), "cpu"))) == 0  # longer than `len` can say
 
 
 def test_python_ends_while_a_thread_reads_ahead(run_python) -> None:

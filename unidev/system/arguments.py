@@ -15,6 +15,8 @@ from unidev.system.wording import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     Pair = int | tuple[int, int]
     """One integer for both, or ``(height, width)``."""
 
@@ -65,6 +67,17 @@ def flag(name: str, value: object) -> bool:
     """``value`` if it is a bool, and not a tensor, say, whose truth may be undefined."""
     if not isinstance(value, bool):
         raise InvalidDataError(f"{name} must be True or False, not {shown(value)}.")
+    return value
+
+
+def choice(name: str, value: object, options: Sequence[str]) -> str:
+    """``value`` if it is one of the strings ``options``.
+
+    Raises:
+        InvalidDataError: it is anything else, such as an array, which compares by element.
+    """
+    if not isinstance(value, str) or value not in options:
+        raise InvalidDataError(f"{name} must be one of {', '.join(options)}, not {shown(value)}.")
     return value
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from unidev.backends.observer import thread
-from unidev.errors import InvalidDataError
-from unidev.system.wording import shown
+from unidev.system.arguments import choice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,11 +38,7 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
     """
 
     def __init__(self, mode: str) -> None:
-        if not isinstance(mode, str) or mode not in MODES:
-            raise InvalidDataError(
-                f"transfer_guard's mode must be one of {', '.join(MODES)}, not {shown(mode)}."
-            )
-        self.mode = mode
+        self.mode = choice("transfer_guard's mode", mode, MODES)
         self._entered: list[Recorder] = []
 
     def __enter__(self) -> transfer_guard:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.backends.loading import backend_of_namespace, loaded_backends
 from unidev.backends.scopes import inherited
-from unidev.errors import UnsupportedOperation
+from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.parallel.batches.uploads import Uploads
 from unidev.system.interrupts import held_interrupts
+from unidev.system.wording import shown
 from unidev.tracing.trace_transfers import InheritedTraces
 
 if TYPE_CHECKING:
@@ -218,7 +219,10 @@ def _settings() -> list[AbstractContextManager[Any]]:
 
 def _iterator_of(batches: Iterable[Any]) -> Iterator[Any]:
     backend = backend_of_namespace(type(batches))
-    return iter(batches) if backend is None else backend.batch_iterator(batches)
+    try:
+        return iter(batches) if backend is None else backend.batch_iterator(batches)
+    except TypeError as error:  # such as a tensor without dimensions, which has an `__iter__`
+        raise InvalidDataError(f"prefetch cannot iterate over {shown(batches)}: {error}") from error
 
 
 def _read(queue: _Queue, uploads: Uploads, context: list[AbstractContextManager[Any]]) -> None:

@@ -115,7 +115,7 @@ def prefetch(
 def _has_length(batches: Any) -> bool:
     try:
         len(batches)
-    # As TensorFlow's and PyTorch's for unknown lengths, and PaddlePaddle's of a 0-d tensor.
-    except (TypeError, NotImplementedError, AssertionError):
+    # As TensorFlow's and PyTorch's for unknown lengths, PaddlePaddle's of a 0-d tensor, a range's.
+    except (TypeError, NotImplementedError, AssertionError, OverflowError):
         return False
     return True

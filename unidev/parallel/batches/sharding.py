@@ -9,8 +9,8 @@ import numpy as np
 
 from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.parallel.batches.rows import rows_of_data
-from unidev.system.arguments import flag, size
-from unidev.system.wording import count_text, shown
+from unidev.system.arguments import choice, flag, size
+from unidev.system.wording import count_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,8 +119,7 @@ def opened(  # noqa: PLR0913  the arguments of `Group.shard`
         UnsupportedOperation: the order of the loader's rows is its own.
     """
     number = size("seed", seed, least=0)
-    if last not in (PAD, DROP):
-        raise InvalidDataError(f'last must be "pad" or "drop", not {shown(last)}.')
+    choice("last", last, (PAD, DROP))
     rows = rows_of_data(data)
     if not len(rows):
         raise InvalidDataError("data to shard has no rows.")

@@ -8,8 +8,7 @@ from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
 from unidev.parallel.devices.arguments import Aligned, checked_weights
 from unidev.parallel.devices.packing import combination, reduce_to_each, write
-from unidev.system.arguments import flag
-from unidev.system.wording import shown
+from unidev.system.arguments import choice, flag
 from unidev.tensors.checks import check_same_device
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def all_reduce(
     found = Aligned(trees, "trees")
     flag("in_place", in_place)
     backend, lists = found.backend, found.lists
-    if not isinstance(op, str) or op not in OPERATIONS:
-        raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
+    choice("op", op, OPERATIONS)
     numbers = checked_weights(weights, len(lists), "each tree")
     if numbers is not None and op != "mean":
         raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")

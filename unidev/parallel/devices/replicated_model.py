@@ -14,7 +14,7 @@ from unidev.parallel.devices.batches import gather, split_batch
 from unidev.parallel.devices.packing import reduce_to, unrecorded
 from unidev.parallel.devices.running_statistics import Statistics
 from unidev.parallel.devices.twins import OPERATION, Twins
-from unidev.system.arguments import non_negative_integer
+from unidev.system.arguments import choice, non_negative_integer
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.containers import tensors_of
@@ -48,8 +48,7 @@ class ReplicatedModel(Handle):
                 f"this {kind_of(model)} is in a DataParallel already: {_wrapped[id(model)]!r}. Use "
                 "that one, or delete it first."
             )
-        if reduction not in ("mean", "sum"):
-            raise InvalidDataError(f'reduction must be "mean" or "sum", not {shown(reduction)}.')
+        choice("reduction", reduction, ("mean", "sum"))
         backend.models.parameters(model)  # raises if it is not built
         self.model = model
         self.backend = backend

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.backends.observer import thread
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.errors import UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel.devices.arguments import checked_devices
 from unidev.parallel.devices.packing import write
@@ -23,7 +23,7 @@ from unidev.parallel.exchange.moments import BatchMoments
 from unidev.parallel.exchange.overlap import Overlap, Step
 from unidev.parallel.exchange.transport import check_narrow
 from unidev.parallel.exchange.trees import Tree
-from unidev.system.wording import shown
+from unidev.system.arguments import choice
 from unidev.tensors.checks import device_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class DataParallel(ReplicatedModel):
         reduce_dtype: str | None = None,
     ) -> None:
         self._group = group()
-        self._is_synchronized = _is_synchronized(batch_norm)
+        choice("batch_norm", batch_norm, ("local", "synchronized"))
+        self._is_synchronized = batch_norm == "synchronized"
         self._accumulates = False
         self._held: _Held | None = None
         if devices is None:
@@ -122,13 +123,14 @@ class DataParallel(ReplicatedModel):
             devices = [self._group.device if self._group.size > 1 else device_of(model)]
         if self._is_synchronized:
             _check_synchronized(model, devices)
+        exchange = self._group.exchange
+        if reduce_dtype is not None:  # all that may be refused, before the model moves
+            choice("reduce_dtype", reduce_dtype, ("float16", "bfloat16"))
+            if self._group.size > 1:
+                check_narrow(exchange.engines.of(backend_of_model(model))[0], reduce_dtype)
         super().__init__(model, devices, reduction=reduction)
-        exchange, is_mean = self._group.exchange, self.reduction == "mean"
-        self._overlap = Overlap(
-            exchange, self.backend, is_mean=is_mean, reduce_dtype=_narrow(reduce_dtype)
-        )
-        if reduce_dtype is not None and self._group.size > 1:
-            check_narrow(exchange.engines.of(self.backend)[0], reduce_dtype)
+        is_mean = self.reduction == "mean"
+        self._overlap = Overlap(exchange, self.backend, is_mean=is_mean, reduce_dtype=reduce_dtype)
         if self._group.size > 1:
             tensors = list(State.of(model, self.backend).tensors.values())
             write(self.backend, tensors, self._group.broadcast(tensors))
@@ -254,24 +256,6 @@ class DataParallel(ReplicatedModel):
 
 def _numbered(changes: Sequence[Any]) -> list[str]:
     return [f"statistics {number}" for number in range(len(changes))]
-
-
-def _narrow(reduce_dtype: object) -> str | None:
-    if reduce_dtype is None:
-        return None
-    if reduce_dtype not in ("float16", "bfloat16"):
-        raise InvalidDataError(
-            f'reduce_dtype must be None, "float16" or "bfloat16", not {shown(reduce_dtype)}.'
-        )
-    return str(reduce_dtype)
-
-
-def _is_synchronized(batch_norm: object) -> bool:
-    if batch_norm not in ("local", "synchronized"):
-        raise InvalidDataError(
-            f'batch_norm must be "local" or "synchronized", not {shown(batch_norm)}.'
-        )
-    return batch_norm == "synchronized"
 
 
 def _check_synchronized(model: Any, devices: Sequence[DeviceLike]) -> None:

@@ -23,7 +23,7 @@ from unidev.parallel.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.parallel.exchange.gathering import gathered_rows
 from unidev.parallel.exchange.joining import outside_a_run
 from unidev.parallel.exchange.trees import Tree, check_writable
-from unidev.system.arguments import flag, non_negative_integer, real_number, size
+from unidev.system.arguments import choice, flag, non_negative_integer, real_number, size
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy
 from unidev.tensors.devices import resolve_device
@@ -154,8 +154,7 @@ class Group:
     ) -> Any:
         """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
         self.check_caller()
-        if not isinstance(op, str) or op not in OPERATIONS:
-            raise InvalidDataError(f"op must be one of {', '.join(OPERATIONS)}, not {shown(op)}.")
+        choice("op", op, OPERATIONS)
         checked = self._weights(op, weights)
         check_dtypes(given.backend, given.kinds, op, lambda at: f"tree{given.path(at)}")
         if into == IN_PLACE:
