@@ -222,3 +222,13 @@ def steps_are_counted_from_zero(backend):
         return {name: x for name, x in exact(optimizer).items() if "count" not in name}
 
     replace_value(optimizers, "_named", named)
+
+
+@training_mutant(
+    "data_parallel.dropout",
+    simulated_count=3,
+    profile="multi",
+    around="unidev.parallel.devices.twins:Twins._reseed",
+)
+def replicas_drop_the_same_elements(sound, self, index):
+    """The state of a random generator is copied with the model, as by ``copy.deepcopy``."""

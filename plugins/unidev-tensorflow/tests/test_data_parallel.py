@@ -135,18 +135,6 @@ def test_a_function_is_traced_once_for_each_device():
     assert plain[1]
 
 
-def test_dropout_draws_other_numbers_for_each_replica():
-    net = unidev.DataParallel(sequential(keras.layers.Dropout(0.5)), THREE)
-    x = unidev.ones((300, 4), device="gpu:0")
-    first, second, third = np.split(net(x, training=True).numpy(), 3)
-    assert 0.3 < (first == 0).mean() < 0.7
-    assert (first != second).any()
-    assert (second != third).any()
-    again = net(x, training=True).numpy()
-    assert (again[:100] != first).any()
-    assert (again[100:200] != second).any()
-
-
 def test_what_keras_cannot_copy_is_refused_by_replicate_alone():
     model = made("subclassed")
     with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):

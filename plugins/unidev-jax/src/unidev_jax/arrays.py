@@ -66,6 +66,16 @@ def check_alive(x: Any) -> None:
         )
 
 
+def is_random_key(x: Any) -> bool:
+    """Whether ``x`` is an array of random keys, as ``jax.random.key`` makes them."""
+    return bool(jax.dtypes.issubdtype(x.dtype, jax.dtypes.prng_key))
+
+
+def key_numbers(x: Any) -> Any:
+    """The numbers of random keys, which NumPy cannot read; any other array itself."""
+    return jax.random.key_data(x) if is_random_key(x) else x
+
+
 def check_whole(x: Any) -> None:
     """Raise ``UnsupportedOperation`` if this process cannot read all of ``x``, an array."""
     check_alive(x)

@@ -15,6 +15,7 @@ from unidev_jax.arrays import (
     check_whole,
     has_values,
     is_compiling,
+    key_numbers,
     only_device,
     value_of,
 )
@@ -270,8 +271,7 @@ class JaxBackend(Backend):
         """An extent for each part on a device of this process."""
         value = value_of(x)
         check_alive(value)
-        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jax.random.key_data(value)
+        value = key_numbers(value)
         return [
             Extent(part.data.unsafe_buffer_pointer(), part.data.nbytes)
             for part in value.addressable_shards

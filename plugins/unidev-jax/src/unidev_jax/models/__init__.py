@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract import Models, TreeModels
+from unidev_jax.arrays import is_random_key, key_numbers
 from unidev_jax.framework import jax
 from unidev_jax.variables import is_kerass, raw
 
@@ -70,7 +71,7 @@ class ModelsByLibrary(Models):
     def unstorable(self, x: Any) -> str | None:
         """Random keys, whose numbers are another array's."""
         key = raw(x)
-        if not jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        if not is_random_key(key):
             return None
         return (
             "it is a random key: keep key = jax.random.key_data(key) in its place, which can be "
@@ -83,8 +84,8 @@ class ModelsByLibrary(Models):
         jax.block_until_ready(twins)
 
     def read(self, x: Any) -> Array:
-        """JAX's own memory, if that is on the host."""
-        values: Array = np.asarray(raw(x))
+        """JAX's own memory, if that is on the host; of a random key, its numbers."""
+        values: Array = np.asarray(key_numbers(raw(x)))
         return values.view(np.uint16) if values.dtype.name == "bfloat16" else values
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Any) -> None:

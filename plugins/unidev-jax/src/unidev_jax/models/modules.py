@@ -186,7 +186,9 @@ class JaxModels(Models):
         if old.dtype.name == "bfloat16":
             values = values.view(old.dtype)
         device = self.backend.device_of(old)
-        made = self.backend.from_numpy(values, old.dtype, device)
+        made = self.backend.from_numpy(values, arrays.key_numbers(old).dtype, device)
+        if arrays.is_random_key(old):
+            made = jax.random.wrap_key_data(made, impl=jax.random.key_impl(old))
         with assigning():
             x.set_raw_value(made)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from functools import partial
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -278,6 +278,22 @@ def test_outputs(bench: Workbench) -> None:
         check_close(bench, outputs, expected, where)
 
 
+@check(required=True, needs=(*_NEEDS, "layers"))
+def test_dropout(bench: Workbench) -> None:
+    """Replicas drop different elements, where the model has random generators of its own."""
+    for devices in _groups(bench):
+        net = nn.sequential(nn.dense(4, 4), nn.dropout(0.5))
+        parallel = bench.works(unidev.DataParallel, net, devices)
+        x = bench.make(np.ones((64 * len(devices), 4), "float32"), devices[0])
+        found = bench.works(parallel, x)
+        drops = [each == 0 for each in np.split(unidev.to_numpy(found), len(devices))]
+        where = f"DataParallel on {[*map(str, devices)]}"
+        assert all(0.25 < each.mean() < 0.75 for each in drops), f"{where} does not drop a half"
+        if bench.backend.models.random_states(net):
+            for one, other in combinations(drops, 2):
+                assert (one != other).any(), f"{where}: two replicas drop the same elements"
+
+
 @check(required=True, needs=(*_TRAINS, "tracer"))
 def test_transfers(bench: Workbench) -> None:
     """Values and gradients travel packed, however many there are; on one device, nothing does."""
@@ -348,7 +364,10 @@ def test_errors(bench: Workbench) -> None:
     expect(unidev.InvalidDataError, parallel, sample.model, [devices[1], devices[1]])
     expect(unidev.NotAModelError, parallel, sample.x, devices)
     expect(unidev.NotAModelError, parallel, [sample.model, sample.model], devices)
-    expect(unidev.InvalidDataError, parallel, sample.model, devices, reduction="max")
+    for name, value in product(("reduction", "batch_norm", "reduce_dtype"), ("max", sample.x)):
+        expect(unidev.InvalidDataError, parallel, sample.model, devices[1:], **{name: value})
+        left = f"{name} was refused, and the model has moved"
+        assert unidev.device_of(sample.model) is devices[0], left
     net = parallel(sample.model, devices)
     expect(unidev.NotAModelError, parallel, net, devices)
     expect(unidev.NotAModelError, parallel, sample.model, devices)
