@@ -201,9 +201,16 @@ def test_a_device_with_too_little_memory_is_left_out(as_if_real: None, monkeypat
     assert caught.value.requested_bytes == 2**31
 
 
-def test_other_errors_of_the_function_are_its_users(as_if_real: None) -> None:
+def test_other_errors_of_the_function_are_its_users(as_if_real: None, monkeypatch) -> None:
     with pytest.raises(ValueError, match="operands could not be broadcast"):
         unidev.fastest_device(lambda x, y: x + y, np.ones(2), np.ones(3))
+
+    def of_earlier_work(*_: object) -> None:  # as MXNet raises it, wherever it waits
+        raise ValueError("operands could not be broadcast")
+
+    monkeypatch.setattr(type(load_backend("numpy")), "synchronize", of_earlier_work)
+    with pytest.raises(unidev.FrameworkError, match="while synchronizing cpu:0"):
+        unidev.fastest_device(lambda x: x, np.ones(2))
 
 
 @pytest.mark.parametrize("repeat", [2, 0, -1, 2.5, "many", None])

@@ -64,6 +64,9 @@ def test_non_blocking_is_passed_on(two_gpus: None, monkeypatch) -> None:
     unidev.as_in_device([x], "gpu:1", non_blocking=True)
     unidev.copy_to(x, "gpu:1")
     assert seen == [True, True, False]
+    for neither in (x, 1, "yes"):  # an array has no truth, which JAX's asked it for
+        with pytest.raises(unidev.InvalidDataError, match="non_blocking must be True or False"):
+            unidev.copy_to([x], "gpu:1", non_blocking=neither)
 
 
 def test_a_batch_of_two_backends_is_refused(add_plugin, run_python) -> None:

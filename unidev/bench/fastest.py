@@ -17,7 +17,7 @@ from unidev.system.collecting import collection_paused
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import device_of
 from unidev.tensors.containers import tensors_of
-from unidev.tensors.devices import devices_of, resolve_device
+from unidev.tensors.devices import devices_of, resolve_device, synchronize
 from unidev.tensors.kinds import is_model
 from unidev.tensors.transfer import as_in_device
 
@@ -163,12 +163,11 @@ class _Runner:
         began = time.perf_counter()
         for model, _ in self._models:
             place(model, device)
-        self.backend.synchronize(device)
+        synchronize(device)
         return time.perf_counter() - began
 
     def _once(self, device: Device) -> tuple[float, float, float]:
         """Seconds for moving the arguments there, for computing, and for moving the result back."""
-        synchronize = self.backend.synchronize
         began = time.perf_counter()
         moved = iter(as_in_device(self._movable(), device))
         synchronize(device)

@@ -267,10 +267,10 @@ class _Conversion:
 
     def _shared(self) -> Any:
         giver, taker = self.source.interop, self.target.interop
-        if self.here.kind != "cpu":
-            self.source.synchronize(self.here)
         is_read_only = giver.is_immutable(self.x)
         with errors_of(self.source, self._doing):
+            if self.here.kind != "cpu":
+                self.source.synchronize(self.here)
             exported = giver.export(self.x)
         return taker.adopt(exported, is_read_only)
 

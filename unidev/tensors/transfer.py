@@ -7,6 +7,7 @@ from unidev.backends.loading import backend_of_type, copiers, device_getters
 from unidev.backends.transfers import of_tensor
 from unidev.device import Device
 from unidev.errors import BackendMismatchError
+from unidev.system.arguments import flag
 from unidev.tensors.contents import values_of
 from unidev.tensors.devices import as_device, resolve_device
 from unidev.tensors.kinds import PLAIN
@@ -49,6 +50,7 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         NotATensorError: ``x`` is neither a tensor nor a container, or contains a model.
         ContainerError: it contains an object that holds a tensor and is not registered
             (``register_container``), or itself; the message has the path.
+        InvalidDataError: ``non_blocking`` is neither True nor False.
         OutOfDeviceMemoryError: the copy does not fit.
 
     After any error, nothing has changed.
@@ -122,6 +124,8 @@ def moved(
 
 def _each(x: Any, device: DeviceLike, non_blocking: bool, verb: Callable[..., Any]) -> Any:
     """Transfer ``x``, whose type is new or which needs a closer look, or each tensor in it."""
+    if non_blocking is not False:
+        flag("non_blocking", non_blocking)
     backend = backend_of_type(type(x))
     if backend is not None:
         target, function = resolve_device(device, backend), copied if verb is copy_to else moved

@@ -96,6 +96,8 @@ def test_values(bench: Workbench, device: Device) -> None:
         check_close(bench, y, expected, device, f"{case.given} on {device}")
         for x, array in zip(tensors, case.arrays, strict=True):
             bench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
+    flat = bench.works(functional.flatten, bench.make(_SMALL[:0], device))
+    assert tuple(flat.shape) == (0, 32), f"flatten of no rows has the shape {flat.shape}"
 
 
 def _exact(array: Array) -> Array:
