@@ -72,6 +72,19 @@ print(json.dumps(shared))
     }  # fmt: skip
 
 
+def test_numpys_arrays_of_bfloat16_are_converted():
+    code = f"""
+import ml_dtypes, numpy as np
+x = np.array([1.5, -0.0, 3e38], ml_dtypes.bfloat16)
+for name in {FRAMEWORKS!r}:
+    there = unidev.convert({{"x": x}}, name)["x"]
+    back = unidev.to_numpy(unidev.convert(there, "jax"))
+    assert back.dtype == x.dtype and back.tobytes() == x.tobytes(), name
+print("true")
+"""
+    assert results(code)
+
+
 @pytest.mark.parametrize("backend", FRAMEWORKS)
 def test_an_example_prints_the_same_bytes(backend):
     expected = ROOT / "examples" / "place_model.expected"

@@ -191,7 +191,7 @@ class _Conversion:
         """A tensor of the target on the device."""
         if self.source is self.target:
             return self._of_one_framework()
-        name = self._dtype_name()
+        wanted = self._dtype()
         obstacle = "" if self.copy is True else self._obstacle()
         if self.copy is not True and not obstacle:
             try:
@@ -202,14 +202,13 @@ class _Conversion:
                 obstacle = str(error).rstrip(".")
         shape = _shape_of(self.x)
         if shape is not None and 0 in shape:  # no memory to share; MXNet takes none
-            wanted = self.target.dtypes[name]
             return self._called(lambda: self.target.empty(shape, wanted, self.device))
         if self.copy is False:
             raise UnsupportedOperation(
                 f"convert(x, {self.target.name!r}, copy=False)",
                 f"{obstacle}. Without copy=False, convert copies",
             )
-        return self._called(lambda: self._copied(name))
+        return self._called(lambda: self._copied(wanted))
 
     def _of_one_framework(self) -> Any:
         is_there = self.here is self.device
@@ -223,20 +222,22 @@ class _Conversion:
             )
         return copied("convert", self.x, self.device, self.source)
 
-    def _dtype_name(self) -> str:
-        """The portable name of the dtype of ``x``, which the target has on the device."""
+    def _dtype(self) -> Any:
+        """The target's dtype for that of ``x``, which it has on the device."""
         dtype = self.x.dtype
         name = portable_name(dtype, self.source)
-        if name is None and self.source.spec.framework == "numpy":  # in another byte order?
-            name = portable_name(dtype.newbyteorder("="), self.source)
+        wanted = None if name is None else self.target.dtypes.get(name)
+        if name is None and self.source.spec.framework == "numpy":
+            # In another byte order, or added to NumPy's: the bfloat16 of ml_dtypes.
+            wanted = self.target.parse_dtype(dtype.newbyteorder("="))
         carried = self.target.dtypes_on(self.device)
-        if name is None or name not in carried:
+        if wanted is None or portable_name(wanted, self.target) not in (None, *carried):
             raise UnsupportedDtypeError(
                 f"{self.target.name} has no dtype {name or dtype} on {self.device}, which this "
                 f"tensor of {self.source.name} has; it has {', '.join(carried)}. Cast it to one of "
                 "these first."
             )
-        return name
+        return wanted
 
     def _obstacle(self) -> str:
         """Why memory cannot be shared, as far as that is known without trying."""
@@ -274,7 +275,7 @@ class _Conversion:
             exported = giver.export(self.x)
         return taker.adopt(exported, is_read_only)
 
-    def _copied(self, name: str) -> Any:
+    def _copied(self, wanted: Any) -> Any:
         """By sharing and copying, else through NumPy, else by a packed copy that is shared."""
         if self.near is not None and self._is_carried():
             try:
@@ -282,10 +283,9 @@ class _Conversion:
             except (UnsupportedOperation, BufferError):
                 pass  # NumPy needs neither strides nor an alignment
         giver, taker = self.source.interop, self.target.interop
-        if name != "bfloat16":  # which NumPy does not have
+        if portable_name(self.x.dtype, self.source) != "bfloat16":  # which NumPy does not have
             with errors_of(self.source, self._doing):
                 values = self.source.to_numpy(self.x)
-            wanted = self.target.dtypes[name]
             return self.target.from_numpy(as_numpy(values, None), wanted, self.device)
         with errors_of(self.source, self._doing):
             exported = giver.export(giver.packed(self.x))
