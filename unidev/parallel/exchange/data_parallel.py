@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.backends.observer import thread
-from unidev.errors import UnsupportedOperation
+from unidev.errors import InvalidDataError, UnsupportedOperation
 from unidev.models.placing import backend_of_model
 from unidev.parallel.devices.arguments import checked_devices
 from unidev.parallel.devices.packing import write
