@@ -11,6 +11,7 @@ import safetensors.numpy
 from checkpoint_samples import problems_of
 
 import unidev
+from unidev.models.checkpoints import reading, shards
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +112,40 @@ def test_a_damaged_index_is_refused(index: Path, text: str, problem: str) -> Non
     index.write_bytes(text.encode(errors="surrogateescape"))
     (found,) = problems_of(model(), index)
     assert problem in found
+
+
+def test_an_index_is_gone_through_once_however_many_files_it_names(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    class Named(dict[str, str]):
+        def items(self) -> Any:
+            calls.append("items")
+            return super().items()
+
+    def parsed(*given: Any) -> Any:
+        found = reading.parsed(*given)
+        return {**found, "weight_map": Named(found["weight_map"])}
+
+    monkeypatch.setattr(shards, "parsed", parsed)
+    unidev.load_parameters(model(), index)
+    assert calls == ["items"]
+
+
+def test_links_may_lead_to_the_files_beside_the_index_and_nowhere_else(
+    tmp_path: Path, index: Path
+) -> None:
+    cache = tmp_path / "snapshots"  # as Hugging Face's
+    cache.mkdir()
+    for name in (FIRST, SECOND, index.name):
+        (cache / name).symlink_to(tmp_path / name)
+    loaded = unidev.load_parameters(model(), cache / index.name)
+    assert loaded["b"].tolist() == [[2, 2], [2, 2]]
+    (cache / index.name).unlink()
+    (cache / index.name).write_bytes(index.read_bytes())
+    (problem,) = problems_of(model(), cache / index.name)
+    assert problem == f"{FIRST} is a link out of the index's folder, to {str(tmp_path / FIRST)!r}"
 
 
 def test_a_file_that_is_missing_is_the_error_of_opening_it(tmp_path: Path, index: Path) -> None:

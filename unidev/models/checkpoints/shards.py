@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.models.checkpoints.reading import CheckpointFile, opened_checkpoint, parsed, unusable
@@ -73,14 +74,10 @@ def opened(path: str) -> Iterator[Checkpoint]:
         if not path.endswith(INDEX):
             yield files.enter_context(opened_checkpoint(path))
             return
-        named = _index(path)
-        folder = os.path.dirname(path)
-        shards = {
-            name: files.enter_context(opened_checkpoint(os.path.join(folder, name)))
-            for name in dict.fromkeys(named.values())
-        }
-        for name, shard in shards.items():
-            listed = {tensor for tensor, file in named.items() if file == name}
+        shards: dict[str, CheckpointFile] = {}
+        for name, listed in _index(path).items():
+            shard = files.enter_context(opened_checkpoint(_beside(path, name)))
+            shards[name] = shard
             wrong = sorted(listed ^ shard.entries.keys())
             if wrong:
                 lacks = (name, "the index") if wrong[0] in listed else ("the index", name)
@@ -88,15 +85,28 @@ def opened(path: str) -> Iterator[Checkpoint]:
         yield ShardedCheckpoint(path, shards)
 
 
-def _index(path: str) -> dict[str, str]:
-    """Maps each tensor's name to the name of its file, which is in the same folder."""
+def _beside(path: str, name: str) -> str:
+    """The path of the file ``name`` in the folder of the index at ``path``."""
+    file = os.path.join(os.path.dirname(path), name)
+    found = Path(os.path.realpath(file))
+    # Hugging Face's cache has links to files that are beside the one that its index is a link to.
+    homes = [os.path.realpath(os.path.dirname(path)), os.path.dirname(os.path.realpath(path))]
+    if not any(found.is_relative_to(home) for home in homes):
+        raise unusable(path, f"{name} is a link out of the index's folder, to {str(found)!r}")
+    return file
+
+
+def _index(path: str) -> dict[str, set[str]]:
+    """Maps the name of each file, which is in the same folder, to those of its tensors."""
     damaged = partial(unusable, path)
     with open(path, "rb") as file:
         text = file.read().decode(errors="replace")
     named = parsed(text, "index", damaged).get("weight_map")
     if not isinstance(named, dict) or not named:
         raise damaged("it has no weight_map from tensors to files, as an index must have")
-    for name in named.values():
+    found: dict[str, set[str]] = {}
+    for tensor, name in named.items():
         if not isinstance(name, str) or "\0" in name or name != os.path.basename(name) or not name:
             raise damaged(f"its weight_map has {name!r}, which is not a file's name in its folder")
-    return named
+        found.setdefault(name, set()).add(tensor)
+    return found
