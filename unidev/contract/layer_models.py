@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -135,6 +136,14 @@ class LayerModels(Models):
     def tensors(self, model: Any) -> Mapping[str, Any]:
         """Without gradients: variables have none."""
         return {found.name: found.variable for found in self.walk(model)}
+
+    def copy(self, model: Any) -> Any:
+        """As ``Models.copy``; layers that are made anew may draw seeds, which is undone."""
+        state = random.getstate()
+        try:
+            return super().copy(model)
+        finally:
+            random.setstate(state)
 
     def random_states(self, model: Any) -> Mapping[str, Any]:
         """The generators' states in the model: the only variables not saved."""

@@ -1,6 +1,7 @@
 """``DataParallel`` of Keras's models and ``tf.Module``s, compiled ones too, against one device."""
 
 import gc
+import random
 
 import keras
 import numpy as np
@@ -135,11 +136,15 @@ def test_a_function_is_traced_once_for_each_device():
     assert plain[1]
 
 
+@pytest.mark.filterwarnings("ignore:__array__:DeprecationWarning")  # of Keras's pickling
 def test_what_keras_cannot_copy_is_refused_by_replicate_alone():
     model = made("subclassed")
     with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
         unidev.replicate(model, THREE)
     assert unidev.DataParallel(model, THREE)(batch()[0]).shape == (31, 2)
+    before = random.getstate()  # from which Keras draws a seed for each initializer
+    assert len(unidev.replicate(made("dense"), THREE)) == 3
+    assert random.getstate() == before
 
 
 def test_unbuilt_models_are_refused():
