@@ -104,7 +104,7 @@ def place(  # noqa: F811  ruff knows only the decorator of typing
     >>> unidev.place(model, "cpu") is model
     True
     """
-    backend = backend_of_model(model, takes_trees=True, takes_optimizers=True)
+    backend = backend_of_model(model, takes_trees=True, takes_optimizers=optimizer is None)
     target = resolve_device(device, backend)
     if optimizer is None and issubclass(type(model), backend.optimizer_types):
         return place_on(target, None, model, backend)[1]

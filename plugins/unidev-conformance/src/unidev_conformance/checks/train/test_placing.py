@@ -284,6 +284,8 @@ def _check_state_moves(moved: Sample, unmoved: Sample, target: Device, kind: str
         unmoved.step()
         moved.check_like(unmoved, f"{where}, and {count} steps more")
     if bench.backend.models.places_optimizers:
+        twice = {"optimizer": moved.optimizer}
+        bench.expect(unidev.NotAModelError, unidev.place, moved.optimizer, target, **twice)
         for device in (bench.cpu, target):
             placed = bench.works(unidev.place, moved.optimizer, device)
             assert placed is moved.optimizer, f"{kind}, alone to {device}: another optimizer"
