@@ -9,7 +9,6 @@ import numpy as np
 from mutants.mutant import around, replace, torch_mutant
 from unidev.backends.numpy_backend.interop import NumpyInterop
 from unidev.errors import BackendMismatchError
-from unidev.tensors.containers import Opened
 
 
 def _mutant(*caught_by: str, **options: Any) -> Any:
@@ -157,9 +156,6 @@ def another_frameworks_device_is_taken_for_the_cpu(resolved, spec, target):
         return target.cpu
 
 
-@_mutant("errors")
-def the_place_in_a_tree_is_lost(backend):
+@_mutant("errors", everywhere="unidev.tensors.containers:say_where")
+def the_place_in_a_tree_is_lost(say_where, error, at):
     """What cannot be converted is named, but not where it is: ``tree_map`` of any framework."""
-
-    @replace(Opened)
-    def _say_where(self, error, position): ...

@@ -134,6 +134,11 @@ def a_sharded_array_is_on_its_first_device(backend):
         return self.device(*self._devices.parse(first))
 
 
+@jax_mutant("errors.tensors_elsewhere", everywhere="unidev.tensors.containers:say_where")
+def which_array_is_sharded_is_left_to_guess(say_where, error, at):
+    """No path: JAX's "Received incompatible devices for jitted computation"."""
+
+
 @jax_mutant("smoke.probe_calibrated", around="extents")
 def a_buffer_has_the_address_of_its_object(sound, self, x):
     """``id(x)`` for an address: two arrays on one buffer share nothing."""

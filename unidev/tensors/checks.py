@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from unidev.backends.loading import backend_of_type, device_getters
-from unidev.errors import DeviceMismatchError, NotATensorError, UnsupportedOperation
+from unidev.errors import DeviceMismatchError, NotATensorError, UnidevError, UnsupportedOperation
 from unidev.tensors.kinds import extents_of, is_model
 
 TYPE_CHECKING = False
@@ -101,10 +101,20 @@ def _devices(
     from unidev.tensors.containers import named_tensors  # imports optree: not for one tensor
 
     return [
-        (path, backend.device_of(tensor))
+        (path, _device_at(path, tensor, backend))
         for name, x in named
         for path, tensor, backend in named_tensors(x, name, all_of_models=all_of_models)
     ]
+
+
+def _device_at(path: str, x: Tensor, backend: Backend) -> Device:
+    try:
+        return backend.device_of(x)
+    except UnidevError as error:
+        from unidev.tensors.containers import say_where
+
+        say_where(error, path)
+        raise
 
 
 def _check_one(found: list[tuple[str, Device]], *xs: object) -> None:

@@ -332,19 +332,13 @@ class Opened:
                     moves = type(leaf) is Movable
                     done[key] = leaf.mapped(function) if moves else function(leaf, backend)
                 except UnidevError as error:
-                    self._say_where(error, position)
+                    say_where(error, self._paths_of_leaves()[position])
                     raise
             if done[key] is not leaves[position]:
                 # The old leaf stays alive in the tree, so no other leaf can get its id.
                 leaves[position] = done[key]
                 changed = True
         return self._rebuilt(leaves) if changed else self._tree
-
-    def _say_where(self, error: UnidevError, position: int) -> None:
-        """Put the path of the leaf before the message."""
-        at = self._paths_of_leaves()[position]
-        if at and error.args:
-            error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
 
     def with_tensors(self, tensors: Iterable[Any]) -> Any:
         """The tree with ``tensors`` in place of its own, in their order."""
@@ -403,6 +397,12 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
         raise
     except Exception as error:  # functions of the container and its keys can raise anything
         raise not_taken_apart(tree, error) from error
+
+
+def say_where(error: UnidevError, at: str) -> None:
+    """Put the path of a leaf before the message."""
+    if at and error.args:
+        error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
 
 
 def _functions_for(x: Any) -> ContainerFunctions | None:

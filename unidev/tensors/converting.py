@@ -227,8 +227,8 @@ class _Conversion:
         dtype = self.x.dtype
         name = portable_name(dtype, self.source)
         wanted = None if name is None else self.target.dtypes.get(name)
-        if name is None and self.source.spec.framework == "numpy":
-            # In another byte order, or added to NumPy's: the bfloat16 of ml_dtypes.
+        if name is None and self.source.spec.framework == "numpy":  # in another byte order?
+            # Or added to NumPy's own, as the bfloat16 of ml_dtypes.
             wanted = self.target.parse_dtype(dtype.newbyteorder("="))
         carried = self.target.dtypes_on(self.device)
         if wanted is None or portable_name(wanted, self.target) not in (None, *carried):

@@ -131,7 +131,7 @@ def backend_of_tensor(x: object) -> Backend:
     """
     backend = backend_of_type(type(x))
     if backend is None:
-        raise not_a_tensor(x)
+        raise not_a_tensor(x, takes_containers=False)
     return backend
 
 
@@ -164,7 +164,7 @@ def shape_unknown() -> InvalidDataError:
     )
 
 
-def not_a_tensor(x: object) -> UnidevError:
+def not_a_tensor(x: object, *, takes_containers: bool = True) -> UnidevError:
     """The error for an object that must be a tensor, and is not, or not yet."""
     from unidev.backends.discovery import backend_specs
 
@@ -184,4 +184,7 @@ def not_a_tensor(x: object) -> UnidevError:
         hint = f"The backends here: {', '.join(sorted(backend_specs()))}."
         if isinstance(x, (int, float, complex, list, tuple)):
             hint = "unidev.array(...) makes a tensor from numbers and lists of them. " + hint
+        if kind == CONTAINER and not takes_containers:
+            way = "device_get(x) reads all tensors in a container, map_tensors(function, x) calls"
+            hint = f"This takes one: {way} a function on each. {hint}"
     return NotATensorError(f"a tensor is needed, not an object of type {kind_of(x)}. {hint}")

@@ -129,6 +129,9 @@ def test_tensors_elsewhere(bench: Workbench) -> None:
     for name, (x, words) in found.items():
         refusal = bench.expect(unidev.UnsupportedOperation, unidev.device_of, x)
         _check_says(refusal, *words)
+        for call in (unidev.device_of, unidev.same_device, unidev.check_same_device):
+            refusal = bench.expect(unidev.UnsupportedOperation, call, {"x": [1, x]})
+            _check_says(refusal, "['x'][1]", *words)
         content = bench.probe.read(x)
         read = bench.works(unidev.to_numpy, x)
         bench.oracle.check_content(read.tobytes(), content, f"{name}, read by to_numpy")
