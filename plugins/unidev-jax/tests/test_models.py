@@ -118,6 +118,14 @@ def test_a_module_spread_over_devices_is_placed_on_one() -> None:
     assert bits(net.kernel.get_value()) == before
 
 
+@pytest.mark.parametrize("made", [nnx.MultiMetric(x=nnx.metrics.Average("x")), nnx.Rngs(0)])
+def test_metrics_and_generators_are_placed_as_modules_are(made: Any) -> None:
+    assert unidev.place(made, "gpu:1") is made
+    assert str(unidev.device_of(made)) == "gpu:1"
+    with pytest.raises(unidev.NotATensorError, match="place"):  # a copy's variables were arrays
+        unidev.copy_to(made, "cpu")
+
+
 def test_mutable_arrays_of_jax_are_refused() -> None:
     net = nnx.Dict(x=nnx.Variable(jnp.ones(3), ref=True))
     with pytest.raises(unidev.UnsupportedOperation, match="ref=False"):

@@ -23,8 +23,8 @@ def variable_types() -> tuple[type, ...]:
 
 
 def model_types() -> tuple[type, ...]:
-    """``flax.nnx.Module`` and ``Optimizer``, and ``keras.Layer``, which Keras's models are."""
-    return _imported("Module") + _imported("Optimizer") + _of_keras("Layer")
+    """``keras.Layer`` and ``flax.nnx.Pytree``: modules, optimizers, metrics, ``Rngs``."""
+    return _imported("Pytree") + _of_keras("Layer")
 
 
 def keras_optimizers() -> tuple[Any, ...]:
