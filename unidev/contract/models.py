@@ -182,10 +182,7 @@ class Models(AnyModels, ABC):
         """Tensors and layers in attributes of ``layer`` and containers there, registered or not."""
         wanted = (*self.backend.tensor_types, *self.backend.model_types)
         for name, value in vars(layer).items():
-            if isinstance(value, _CONTAINERS) and value:
-                yield from found_in(value, lambda x: isinstance(x, wanted), name, _CONTAINERS)
-            elif issubclass(type(value), wanted):
-                yield name, value
+            yield from found_in(value, lambda x: issubclass(type(x), wanted), name, also_sets=True)
 
     def unregistered(self, model: Model) -> Mapping[str, Tensor]:
         """Tensors that ``model`` keeps without registering them, by path, by the two above."""
@@ -431,28 +428,27 @@ def is_number(x: Any) -> bool:
     )
 
 
-_CONTAINERS: tuple[type, ...] = (dict, list, tuple, set, frozenset, deque)
-
-
 def found_in(
     value: Any,
     is_wanted: Callable[[Any], bool],
     name: str = "",
-    also: Any = (),
+    also_sets: bool = False,
     _above: tuple[int, ...] = (),
 ) -> Iterator[tuple[str, Any]]:
     """Each wanted object in nested dicts, lists and tuples, or ``value`` itself, with its name.
 
-    ``name`` is that of ``value``; keys follow: ``state.momentum.0``. ``also``: more containers.
+    ``name`` is that of ``value``; keys follow: ``state.momentum.0``. ``also_sets``: deques, too.
     """
     if id(value) in _above:
         return
-    is_open = isinstance(value, (dict, list, tuple, *also))  # TensorFlow's are proxies
+    is_open = isinstance(value, (dict, list, tuple)) or (  # TensorFlow's are proxies
+        also_sets and isinstance(value, (set, frozenset, deque))
+    )
     if is_open:
         _above = (*_above, id(value))
         for key, child in value.items() if isinstance(value, dict) else enumerate(value):
             yield from found_in(
-                child, is_wanted, f"{name}.{key}" if name else str(key), also, _above
+                child, is_wanted, f"{name}.{key}" if name else str(key), also_sets, _above
             )
     elif is_wanted(value):
         yield name, value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections import deque
 from functools import partial
 from itertools import islice
 from types import FunctionType, MethodType
@@ -68,7 +67,6 @@ _HARMLESS = frozenset(
         torch.dtype, torch.device, torch.Size,
     }
 )  # fmt: skip
-_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
 _WANTED = (torch.Tensor, torch.nn.Module)
 
 
@@ -132,8 +130,8 @@ def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
         if issubclass(cls, _WANTED):
             if f"{key}_orig" not in module._parameters:  # else spectral_norm computes it each time
                 found.append((key, value))
-        elif issubclass(cls, _CONTAINERS):
-            found += found_in(value, _is_wanted, key, _CONTAINERS)
+        else:
+            found += found_in(value, _is_wanted, key, also_sets=True)
     return found
 
 
