@@ -153,7 +153,15 @@ def unstorable(x: torch.Tensor) -> str | None:
         return "it is nested: keep x.to_padded_tensor(0.0)"
     if x.layout is not torch.strided:
         return f"it is {_kind_of(x)}: keep x.to_dense()"
-    return None
+    return f"it is a {type(x).__name__}, which wraps others: keep those" if wraps(x) else None
+
+
+def wraps(x: torch.Tensor) -> bool:
+    """Whether other tensors hold the values of ``x``, a subclass, whose storage has no memory."""
+    try:
+        return type(x) not in _PLAIN and x.untyped_storage().data_ptr() < 0
+    except RuntimeError:
+        return True
 
 
 def new_like(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from unidev.contract import found_in
 from unidev.errors import UnsupportedOperation
+from unidev_torch import tensors
 from unidev_torch.models import graphs
 
 if TYPE_CHECKING:
@@ -317,26 +317,20 @@ def check_tensors(named: Iterable[tuple[str, torch.Tensor]]) -> None:
 
 
 def _check_tensor(name: str, x: torch.Tensor) -> None:
+    placing = f"placing {name!r}"
     if x.is_meta:
         raise UnsupportedOperation(
-            f"placing {name!r}",
+            placing,
             "it is on 'meta', without memory: unidev.load_parameters(model, file, device=...) "
             "allocates it and loads its values; without a file, build the model on the CPU",
         )
-    is_plain = type(x) is torch.nn.Parameter or type(x) is torch.Tensor
-    if not is_plain and type(x).__name__ == "DTensor":
-        raise UnsupportedOperation(
-            f"placing {name!r}", "it is a DTensor, spread over several devices"
-        )
-    if not is_plain and is_traceable_wrapper_subclass(x):
-        raise UnsupportedOperation(
-            f"placing {name!r}",
-            f"it is a {type(x).__name__}, which wraps other tensors: build the model there",
-        )
+    if type(x).__name__ == "DTensor":
+        raise UnsupportedOperation(placing, "it is a DTensor, spread over several devices")
+    if tensors.wraps(x):
+        reason = f"it is a {type(x).__name__}, which wraps others: build the model there"
+        raise UnsupportedOperation(placing, reason)
     if not x.is_leaf and not name.endswith(".grad"):
-        raise UnsupportedOperation(
-            f"placing {name!r}", "it is a buffer with a history: register x.detach() instead"
-        )
+        raise UnsupportedOperation(placing, "it is a buffer with a history: register x.detach()")
 
 
 def move_what_else(model: torch.nn.Module, native: torch.device, *, also_rnns: bool = True) -> None:
