@@ -130,7 +130,11 @@ def half_moved_on_error(replace_tensors, function, tree, **how):
     return replace_tensors(function, tree, **how)
 
 
-@mutant("errors.state_unchanged_after_error", around="unidev.device:Device.__enter__")
+@mutant(
+    "errors.state_unchanged_after_error",
+    "sequences.of_tensors",
+    around="unidev.device:Device.__enter__",
+)
 def failed_scope_stays(enter, self):
     """A scope that could not be entered is in force: the device is set before it is checked."""
     Scope(self, self.backend, self).enter()

@@ -14,7 +14,6 @@ from unidev.backends.loading import (
 )
 from unidev.backends.scopes import NO_SCOPES, Scope, context, leave_scope, stack
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
-from unidev.system.forking import fork_safe_lock
 from unidev.system.wording import shown
 
 TYPE_CHECKING = False
@@ -40,7 +39,6 @@ class Choice:
         return BackendNotFoundError(f"{self.reason}: {error}", backend=self.name)
 
 
-_lock = fork_safe_lock()
 _chosen: Backend | None = None
 _reason = ""
 
@@ -92,9 +90,8 @@ def set_backend(name: str) -> None:
         BackendError: it does not exist or does not load; the selection does not change.
     """
     global _chosen, _reason
-    backend = _selectable(name)
-    with _lock:
-        _chosen, _reason = backend, "set_backend"
+    with loading_lock:  # as below
+        _chosen, _reason = _selectable(name), "set_backend"
 
 
 class use_backend:  # noqa: N801  reads as the verb that it is
@@ -166,12 +163,12 @@ def _selectable(name: object) -> Backend:
 
 def _choose() -> Backend:
     global _chosen, _reason
-    choice = _default_choice()
-    try:
-        backend = _selectable(choice.name)
-    except BackendNotFoundError as error:
-        raise choice.not_found(error) from None
-    with _lock:
+    with loading_lock:  # a fork waits for it, and so for what is imported here for the first time
+        choice = _default_choice()
+        try:
+            backend = _selectable(choice.name)
+        except BackendNotFoundError as error:
+            raise choice.not_found(error) from None
         if _chosen is None:
             _chosen, _reason = backend, choice.reason
         return _chosen

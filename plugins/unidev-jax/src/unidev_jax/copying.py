@@ -82,7 +82,8 @@ def copied(x: Any, native: Any) -> Any:
     """
     with wide(x.dtype):
         is_direct = not isinstance(x, TRACER) and is_on_host(x) and _goes_at_once(x.dtype, native)
-        if not is_direct or x.nbytes > _WAITED_FOR_BYTES:
+        # NumPy reads a dtype that is not its own by `__array__`, and a trace sees a transfer.
+        if not is_direct or x.nbytes > _WAITED_FOR_BYTES or x.dtype.isbuiltin != 1:
             return jax.device_put(_apart(x), only_on(native), may_alias=False)
         return _put_at_once(x.aval, asarray(x), native)
 

@@ -60,51 +60,64 @@ except unidev.UnsupportedOperation as refusal:
 
 @check()
 def test_fork_after_looking(bench: Workbench) -> None:
-    """A process that has only looked at devices may fork: the child uses them, and so does it."""
+    """A process that has only looked at devices may fork: the child uses them, and so does it.
+
+    Also while another thread is the first that looks.
+    """
     if not hasattr(os, "fork"):
         bench.not_applicable("processes do not fork on this system")
     bench.gpus()  # without one there is nothing that a fork could spoil
     found = run_fresh(_FORK, backend=bench.backend.name)
-    for who in ("child", "parent"):
-        expected = {str(device): [1.0, 2.0] for device in bench.devices}
+    begun = {"early": "another thread had begun to look", "child": "it had looked at devices"}
+    expected = {str(device): [1.0, 2.0] for device in bench.devices}
+    for who in ("early", "child", "parent"):
         assert found[who] != _HANGS, (
-            "a child made by os.fork() hangs when it uses a device (no answer in 30 s), though its "
-            "parent had only looked at devices: one of these has started the framework's runtime: "
-            f"{', '.join(looks())}"
+            "a child made by os.fork() hangs when it uses a device (no answer in 30 s), though in "
+            f"its parent only {begun[who]}: one of these has started the framework's runtime, or "
+            f"holds a lock: {', '.join(looks())}"
         )
-        assert found[who] == expected, f"in the {who}, devices gave {found[who]}"
+        assert found[who] == expected, f"in the {who}, devices gave {found[who]}, not {expected}"
     bench.evidence.add("used", found)
 
 
 _HANGS = "hangs"
 _FORK = """
-import os, select, signal
+import os, select, signal, threading
+import unidev
 from unidev_conformance.kit.processes.looking import look, use
-
-devices = look()
 
 def use_all():
     found = {}
-    for device in devices:
+    for device in unidev.list_devices():
         try:
             found[str(device)] = use(device)
         except BaseException as error:
             found[str(device)] = f"{type(error).__name__}: {error}"
     return found
 
-reading, writing = os.pipe()
-child = os.fork()
-if not child:
-    try:
-        os.write(writing, json.dumps(use_all()).encode())
-    finally:
-        os._exit(0)
-os.close(writing)
-if select.select([reading], [], [], 30)[0]:
-    said = os.read(reading, 2**16).decode() or '"it ended without an answer"'
-else:
-    said = '"hangs"'
-    os.kill(child, signal.SIGKILL)
-os.waitpid(child, 0)
-answer({"child": json.loads(said), "parent": use_all()})
+def forked():
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.write(writing, json.dumps(use_all()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    if select.select([reading], [], [], 30)[0]:
+        said = os.read(reading, 2**16).decode() or '"it ended without an answer"'
+    else:
+        said = '"hangs"'
+        os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return json.loads(said)
+
+begun = threading.Event()
+looking = threading.Thread(target=lambda: (begun.set(), unidev.num_gpus()))
+looking.start()
+begun.wait()
+early = forked()
+looking.join()
+look()
+answer({"early": early, "child": forked(), "parent": use_all()})
 """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
 from unidev_conformance.kit.machines.program import Program, Step
+from unidev_conformance.kit.oracle import overlapping_bytes
 
 if TYPE_CHECKING:
     import random
@@ -30,6 +31,36 @@ _RECENT = 8
 """Calls of any rule that are repeated: what earlier ones were called with is mostly gone."""
 MOST_HELD = 8
 """Tensors at once: a longer list is looked through for longer, and shows no more."""
+
+DEFINITIONS = """\
+def state():
+    return dict(probe.global_state())
+
+def refused(error, call):
+    before = state()
+    try:
+        call()
+    except error as refusal:
+        assert isinstance(refusal, ZeroDivisionError) or len(str(refusal)) > 20, refusal
+    else:
+        raise AssertionError(f"no {error.__name__} is raised")
+    assert state() == before, "a refused call has changed the framework's defaults"
+
+def hidden(x):
+    made = type("Hidden", (), {"__slots__": ("x",)})()
+    made.x = x
+    return made
+
+def at_once(*calls):
+    start = threading.Barrier(len(calls))
+    def begun(call):
+        start.wait(60)
+        return call()
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(begun, calls))
+
+"""
+"""Functions that programs of all machines have."""
 
 
 @dataclass(eq=False)
@@ -94,7 +125,7 @@ class Machine:
         self.program = Program(bench, self._folder.name, self.definitions)
 
     @classmethod
-    @cache
+    @functools.cache
     def rules(cls) -> list[str]:
         """The names of all that can be drawn."""
         return [name for name in dir(cls) if hasattr(getattr(cls, name), "when")]
@@ -162,11 +193,12 @@ class Machine:
         return choices[position]
 
     def change(self, things: list[Any]) -> None:
-        """Write to one of the tensors among ``things``."""
-        writable = self.writable()
+        """Write to one of the tensors among ``things``, or to the last of its rows."""
+        name = self._numbers.choice(["write", "write_the_last"])
+        writable = self._sliceable() if name == "write_the_last" else self.writable()
         found = [each for each in things if each in writable]
         if found:
-            self._do("write", found[:1])
+            self._do(name, found[:1])
             self._done.pop()
 
     def _is_possible(self, name: str) -> bool:
@@ -180,6 +212,14 @@ class Machine:
         self._done.append((name, self._picked))
 
     # -- tensors ----------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def slices_share(self) -> bool:
+        """Whether a slice, by brackets, is a view."""
+        x = self.bench.probe.make(np.ones(3, "float32"), self.bench.cpu)
+        if not (self.is_mutable and hasattr(x, "__getitem__")):
+            return False
+        return overlapping_bytes(*(list(self.bench.probe.extents(y)) for y in (x, x[-1:]))) > 0
 
     @property
     def is_mutable(self) -> bool:
@@ -235,9 +275,21 @@ class Machine:
         held = self.pick(self.writable())
         self._write(held, self.pick([0, 1] if held.dtype == "bool" else range(2, 100)))
 
-    def _write(self, held: Held, value: int) -> None:
+    @rule(lambda self: self._sliceable())
+    def write_the_last(self) -> None:
+        """Only a part changes, which what looks at the first elements alone does not see."""
+        held = self.pick(self._sliceable())
+        self._write(held, self.pick([0, 1] if held.dtype == "bool" else range(2, 100)), "[-1:]")
+
+    def _sliceable(self) -> list[Held]:
+        """The writable tensors with an axis, if the framework's slices share memory."""
+        if not self.slices_share:
+            return []
+        return [held for held in self.writable() if self.program.names[held.m].ndim]
+
+    def _write(self, held: Held, value: int, part: str = "") -> None:
         self.program.run_if_it_matters(
-            f"probe.write({held.x}, {value})", f"{held.m}[...] = {value}"
+            f"probe.write({held.x}{part}, {value})", f"{held.m}{part or '[...]'} = {value}"
         )
 
     # -- looking ----------------------------------------------------------------------------------
@@ -254,18 +306,22 @@ class Machine:
         self.program.check(f"tuple({x}.shape) == {m}.shape")
 
     def check_tensors(self) -> None:
-        """Everything that is held has its values still."""
+        """Everything that is held has its values still, also where it is read by unidev."""
         for held in self.held:
             self.check(held)
+            if is_numpy_dtype(held.dtype):
+                self.program.check(f"unidev.to_numpy({held.x}).tobytes() == {held.m}.tobytes()")
 
     def finish(self) -> None:
-        """Look at everything, write to each memory another number, wait, and look again.
+        """Look at everything, write another number to each memory or its end, wait, look again.
 
         So what is shared, or arrives late, shows.
         """
         self.check_tensors()
+        sliceable = self._sliceable()
         for number, held in enumerate({held.storage: held for held in self.writable()}.values()):
-            self._write(held, number % 2 if held.dtype == "bool" else 101 + number)
+            part = "[-1:]" if number % 2 and held in sliceable else ""
+            self._write(held, number % 2 if held.dtype == "bool" else 101 + number, part)
         self.program.run_if_it_matters(f"for device in {self.devices}: unidev.synchronize(device)")
         self.check_tensors()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 import tempfile
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from unidev_conformance.kit.workbench import Workbench
 
 _BEGINNING = """\
-import contextlib, tempfile
+import contextlib, tempfile, threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -91,6 +92,7 @@ class Program:
         self.names: dict[str, Any] = {
             "np": np, "unidev": unidev, "probe": bench.probe, "scopes": self._scopes,
             "folder": folder, "contextlib": contextlib, "ThreadPoolExecutor": ThreadPoolExecutor,
+            "tempfile": tempfile, "threading": threading,
         }  # fmt: skip
         exec(definitions, self.names)  # noqa: S102  our own text, as in the printed program
         self._defined = _by_name(definitions)

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
-from unidev_conformance.kit.machines.machine import OR_NOT, Held, Machine, rule, size_of
+from unidev_conformance.kit.machines.machine import (
+    DEFINITIONS,
+    OR_NOT,
+    Held,
+    Machine,
+    rule,
+    size_of,
+)
 from unidev_conformance.kit.oracle import overlapping_bytes
 
 if TYPE_CHECKING:
@@ -22,6 +29,54 @@ _VIEWS = {
     "probe.same_memory({x})": "{m}[...]",
 }
 _OF_MATRICES = [view for view in _VIEWS if "views" in view]
+_OF_FOUR_AXES = {
+    "probe.more_views({x})['rows']": "{m}[1:-1]",
+    "probe.more_views({x})['reversed']": "{m}[::-1]",
+    "probe.more_views({x})['permuted']": "{m}.transpose(0, 3, 1, 2)",
+}
+
+_HOST_ARRAYS = (
+    "{m}.copy()", "{m}.copy(order='F')", "{m}.astype({m}.dtype.newbyteorder('>'))",
+    "{m}[::-1].copy()[::-1]", "np.repeat({m}, 2, -1)[..., ::2]", "packed({m})", "mapped({m})",
+)  # fmt: skip
+"""Arrays of one tensor's values on the host: in other orders, with gaps, unaligned, of a file."""
+
+_REFUSED = {
+    "DeviceNotFoundError": (
+        "unidev.copy_to({x}, 'gpu:4000')", "unidev.as_in_device([{x}], 'cpu:4000')",
+        "unidev.rand(3, device='gpu:4000')", "unidev.synchronize('gpu:4000')",
+        "unidev.Device({backend!r}, 'gpu', 4000).__enter__()",
+        "list(unidev.prefetch([{x}], 'gpu:4000'))",
+        "unidev.zeros_like({x}, device='gpu:4000')", "unidev.device_put([{x}], 'gpu:4000')",
+    ),
+    "DeviceSpecError": (
+        "unidev.zeros(3, device='abacus')", "unidev.copy_to({x}, 'gpu:-1')", "unidev.gpu(-1)",
+    ),
+    "BackendNotFoundError": (
+        "unidev.set_backend('elsewhere')", "unidev.use_backend('elsewhere').__enter__()",
+        "unidev.convert({x}, 'elsewhere')",
+    ),
+    "UnsupportedDtypeError": (
+        "unidev.randn(3, dtype='int64')", "unidev.full(3, 1, dtype='strange')",
+        "unidev.array({x}, dtype='strange')", "unidev.array(np.array(['text']))",
+    ),
+    "InvalidDataError": (
+        "unidev.seed(-1)", "unidev.array([[1.0], [2.0, 3.0]])", "unidev.full(3, 300, dtype='int8')",
+        "unidev.arange(1, 3, 0)", "unidev.rand((2, -1))",
+    ),
+    "NotATensorError": ("unidev.to_numpy(3)", "unidev.device_of([])", "unidev.copy_to(3, 'cpu')"),
+    "UnsupportedContainerError": (
+        "unidev.copy_to([{x}, hidden({x})], {device!r})",
+        "unidev.as_in_device({{'a': {x}, 'b': [hidden({x})]}}, {device!r})",
+        "unidev.device_put([np.ones(3), hidden({x})], {device!r})",
+    ),
+    "ZeroDivisionError": (
+        "unidev.map_tensors(lambda _: 1 / 0, [{x}])", "within({device!r}, lambda: 1 / 0)",
+        "list(unidev.prefetch(({x} if n else 1 / 0 for n in (1, 0)), {device!r}))",
+        "traced(lambda: [unidev.copy_to({x}, {device!r}), 1 / 0])",
+    ),
+}  # fmt: skip
+"""Calls that raise, by the error's name, whatever ``x`` and the device are."""
 
 
 class TensorMachine(Machine):
@@ -32,12 +87,33 @@ class TensorMachine(Machine):
         "zeros_like", "ones_like", "empty_like", "copy_to", "as_in_device", "as_device",
         "device_of", "same_device", "check_same_device", "shares_memory", "is_tensor", "to_numpy",
         "device_put", "device_get", "map_tensors", "prefetch", "synchronize", "convert",
+        "trace_transfers",
     )  # fmt: skip
 
-    definitions = """\
-def in_thread(call):
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(call).result()
+    definitions = f"""\
+{DEFINITIONS}
+def within(device, call):
+    with unidev.as_device(device):
+        return call()
+
+def traced(call):
+    with unidev.trace_transfers() as trace:
+        made = call()
+    return made, sum(each.nbytes for each in trace.transfers)
+
+def after_seed(number):
+    unidev.seed(number)
+    return unidev.to_numpy(unidev.rand(3)).tobytes()
+
+def packed(m):
+    records = np.zeros(m.shape, [("tag", "u1"), ("x", m.dtype)])
+    records["x"] = m
+    return records["x"]
+
+def mapped(m):
+    made = np.memmap(tempfile.mktemp(dir=folder), m.dtype, "w+", shape=m.shape)
+    made[...] = m
+    return made
 """
 
     def __init__(self, bench: Workbench, numbers: Random) -> None:
@@ -54,6 +130,7 @@ def in_thread(call):
             not (is_of_numpy or isinstance(backend.interop, Unsupported))
             and "numpy" in unidev.list_backends()
         )
+        self._traces = not isinstance(backend.tracer, Unsupported)
 
     def begin(self) -> None:
         """As all programs do; few dtypes and shapes, too."""
@@ -72,10 +149,10 @@ def in_thread(call):
         number, shape = self.number(), self.pick(self._shapes)
         self.model(number, f"np.arange({size_of(shape)}) % 113 + 1", dtype, shape)
         given = f", dtype={dtype!r}" if not is_numpy_dtype(dtype) else ""
+        on_host = self.pick(_HOST_ARRAYS if shape else _HOST_ARRAYS[:1]).format(m=f"m{number}")
         self.program.run(
-            f"a = m{number}.copy()", f"t{number} = unidev.array(a{given}{where})", "a[...] = 0",
-            "del a",
-        )  # fmt: skip
+            f"a = {on_host}", f"t{number} = unidev.array(a{given}{where})", "a[...] = 0", "del a"
+        )
         self.hold(number, dtype, device)
 
     @rule()
@@ -140,11 +217,17 @@ def in_thread(call):
     @rule(lambda self: self.held)
     def make_of_a_tensor(self) -> None:
         """``array`` of a tensor: always new memory."""
-        held, number, device = self.any(), self.number(), self.device()
-        self.program.run(
-            f"m{number} = {held.m}.copy()", f"t{number} = unidev.array({held.x}, device={device!r})"
-        )
-        self.hold(number, held.dtype, device)
+        held, number, (where, device) = self.any(), self.number(), self._where()
+        dtype = self.pick([held.dtype, *(self._wider(held) if self.pick(OR_NOT) else [])])
+        given = f", dtype={dtype!r}" if dtype != held.dtype else ""
+        self.model(number, f"{held.m}.copy()", dtype, self.program.value(f"{held.m}.shape"))
+        self.program.run(f"t{number} = unidev.array({held.x}{where}{given})")
+        self.hold(number, dtype, device)
+
+    def _wider(self, held: Held) -> list[str]:
+        """The drawn dtypes that hold all numbers of a tensor of integers, which are small."""
+        is_whole = "int" in held.dtype
+        return [each for each in self._dtypes if is_whole and each != "bool"]
 
     # -- views ------------------------------------------------------------------------------------
 
@@ -156,10 +239,12 @@ def in_thread(call):
         is_long, is_matrix = shape[:1] > (1,), len(shape) == 2
         has_rows = is_long and hasattr(self.program.names[held.x], "__getitem__")
         views = [f"{held.x}[1:]"] * has_rows + ["probe.same_memory({x})"]
+        if len(shape) == 4 and shape[0] > 2:
+            views += [view for view in _OF_FOUR_AXES if view.split("'")[1] in self.bench.layouts]
         how = self.pick(views + _OF_MATRICES * (is_long and is_matrix))
-        model = _VIEWS.get(how, "{m}[1:]").format(m=held.m)
+        model = (_VIEWS | _OF_FOUR_AXES).get(how, "{m}[1:]").format(m=held.m)
         made = how.format(x=held.x)
-        if how not in _VIEWS:  # an operation of the framework, which TensorFlow does elsewhere
+        if "probe" not in how:  # an operation of the framework, which TensorFlow does elsewhere
             self.program.run(f"with unidev.device_of({held.x}): t{number} = {made}")
         else:
             self.program.run(f"t{number} = {made}")
@@ -178,13 +263,17 @@ def in_thread(call):
     @rule(lambda self: self.held)
     def copy(self) -> None:
         """``copy_to``: new memory, wherever it goes."""
-        is_queued = self.pick(OR_NOT)
+        how = self.pick(["", ", non_blocking=True", *["a trace"] * self._traces])
         held, number, device = self.any(), self.number(), self.device()
-        options = ", non_blocking=True" if is_queued else ""
-        self.program.run(
-            f"t{number} = unidev.copy_to({held.x}, {self._spelt(device)}{options})",
-            f"m{number} = {held.m}.copy()",
-        )
+        options = "" if how == "a trace" else how
+        call = f"unidev.copy_to({held.x}, {self._spelt(device)}{options})"
+        nbytes = f"{held.m}.nbytes" if is_numpy_dtype(held.dtype) else f"2 * {held.m}.size"
+        if how == "a trace":  # of these bytes, whatever the traces before it have been through
+            self.program.run(f"t{number}, moved = traced(lambda: {call})")
+            self.program.check(f"moved == {nbytes if device != held.device else 0}")
+        else:
+            self.program.run(f"t{number} = {call}")
+        self.program.run(f"m{number} = {held.m}.copy()")
         self.hold(number, held.dtype, device)
 
     @rule(lambda self: self.held)
@@ -231,29 +320,59 @@ def in_thread(call):
 
     @rule(lambda self: self.held)
     def read_ahead(self) -> None:
-        """``prefetch``: in order, in new memory."""
+        """``prefetch``: in order, in new memory; perhaps after a loop that was left early."""
         device, several = self.device(), [self.any() for _ in range(2)]
-        batches = ", ".join(held.x for held in several)
         numbers = [self.number() for _ in several]
+        self.program.run(f"loader = [{', '.join(held.x for held in several)}]")
+        if self.pick(OR_NOT):
+            first = self.number()
+            self.program.run(
+                f"t{first} = next(iter(unidev.prefetch(loader, {device!r})))",
+                f"m{first} = {several[0].m}.copy()",
+            )
+            self.hold(first, several[0].dtype, device)
+            for held in several:
+                if held in self.writable():
+                    self._write(held, self.pick([0, 1]))
         names = ", ".join(f"t{number}" for number in numbers)
-        self.program.run(f"{names} = unidev.prefetch([{batches}], {device!r})")
+        self.program.run(f"{names} = unidev.prefetch(loader, {device!r})", "del loader")
         for held, number in zip(several, numbers, strict=True):
             self.program.run(f"m{number} = {held.m}.copy()")
             self.hold(number, held.dtype, device)
 
     @rule(lambda self: self.held)
-    def copy_in_a_thread(self) -> None:
-        """No scope of this thread reaches another one."""
-        held, device = self.any(), self.device()
-        copied, made = self.number(), self.number()
+    def share(self) -> None:
+        """Threads use one tensor at once: each has a copy of its own, none a scope of this one."""
+        held, verb = self.any(), self.pick(["copy_to({}, {!r})", "array({}, device={!r})"])
+        devices = [self.device(), self.device()]
+        numbers = [self.number() for _ in (*devices, "zeros")]
+        calls = [f"lambda: unidev.{verb.format(held.x, device)}" for device in devices]
+        made = ", ".join(f"t{number}" for number in numbers)
+        self.program.run(f"{made} = at_once({', '.join(calls)}, lambda: unidev.zeros(3))")
+        for number, device in zip(numbers, devices, strict=False):
+            self.program.run(f"m{number} = {held.m}.copy()")
+            self.hold(number, held.dtype, device)
+        self.program.run(f"m{numbers[-1]} = np.zeros(3, 'float32')")
+        self.hold(numbers[-1], "float32", self.default)
+
+    # -- refusals ---------------------------------------------------------------------------------
+
+    @rule(lambda self: self.held)
+    def refuse(self) -> None:
+        """A call that raises changes nothing: no default, no scope, and no random number."""
+        held, device, error = self.any(), self.device(), self.pick(list(_REFUSED))
+        call, backend = self.pick(_REFUSED[error]), self.bench.backend.name
+        named = error if error == "ZeroDivisionError" else f"unidev.{error}"
+        number = self.number()
         self.program.run(
-            f"t{copied} = in_thread(lambda: unidev.copy_to({held.x}, {device!r}))",
-            f"m{copied} = {held.m}.copy()",
-            f"t{made} = in_thread(lambda: unidev.zeros(3))",
-            f"m{made} = np.zeros(3, 'float32')",
+            f"unidev.seed({number})",
+            f"refused({named}, lambda: {call.format(x=held.x, device=device, backend=backend)})",
         )
-        self.hold(copied, held.dtype, device)
-        self.hold(made, "float32", self.default)
+        self.program.check(
+            f"unidev.to_numpy(unidev.rand(3)).tobytes() == after_seed({number})",
+            f"str(unidev.device_of(unidev.zeros(2))) == {self._here!r}",
+            f"unidev.active_backend().name == {backend!r}",
+        )
 
     # -- dropping ---------------------------------------------------------------------------------
 
@@ -337,17 +456,25 @@ def in_thread(call):
     # -- names ------------------------------------------------------------------------------------
 
     def _shape(self) -> tuple[int, ...]:
-        """Small, of up to three axes, or of more than 512 elements."""
-        if self.pick(OR_NOT):
+        """Of up to three axes, of four or five, or of more than 512 elements."""
+        kind = self.pick(["few axes", "large", "large", "many axes"])
+        if kind == "large":
             return 3, self.pick(range(300, 1_100))
-        return tuple(self.pick(range(1, 6)) for _ in range(self.pick([1, 2, 3, 0])))
+        axes = self.pick([1, 2, 3, 0] if kind == "few axes" else [4, 5])
+        return tuple(self.pick(range(3 if axes == 4 else 1, 6)) for _ in range(axes))
+
+    @property
+    def _here(self) -> str:
+        """Where new tensors land."""
+        return self._scopes[-1] if self._scopes else self.default
 
     def _where(self) -> tuple[str, str]:
         """The option ``device=`` or none, and where the tensor goes."""
         if self.pick(OR_NOT):
-            return "", self._scopes[-1] if self._scopes else self.default
+            return "", self._here
         device = self.device()
         return f", device={device!r}", device
 
     def _spelt(self, device: str) -> str:
-        return str(self.pick([repr(device), f"unidev.as_device({device!r})"]))
+        made = f"unidev.as_device({device!r})"
+        return str(self.pick([repr(device), made, f"{made}.native", f"{made}.native_name"]))
