@@ -13,7 +13,7 @@ import filelock
 import pytest
 
 import unidev
-from unidev.system.build_cache import build_once, cache_folder
+from unidev.system.build_cache import build_once, cache_folder, checked_file
 from unidev.system.child_processes import ChildProcess
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="users and permissions are POSIX's")
@@ -143,9 +143,10 @@ def test_a_cache_below_a_folder_that_others_may_write_to_is_refused_unless_it_is
     cache: Path,
 ) -> None:
     build_once("test", "key", "file", writes("text", []))
-    cache.parent.chmod(0o777)
-    with pytest.raises(unidev.SimulationError, match=f"may write to {cache.parent}"):
-        build_once("test", "key", "file", writes("text", []))
+    for mode in (0o777, 0o775, 0o757):
+        cache.parent.chmod(mode)
+        with pytest.raises(unidev.SimulationError, match=f"write to {cache.parent}.*chmod go-w"):
+            build_once("test", "key", "file", writes("text", []))
     cache.parent.chmod(0o1777)
     build_once("test", "key", "file", writes("text", []))
 
@@ -201,6 +202,16 @@ def test_a_cache_may_be_reached_by_a_link(cache: Path, tmp_path: Path) -> None:
     cache.symlink_to(tmp_path / "elsewhere")
     path = build_once("test", "key", "file", writes("text", []))
     assert path.is_relative_to(tmp_path / "elsewhere")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="Linux names open files")
+def test_the_file_that_was_checked_is_loaded_whatever_is_there_by_then(cache: Path) -> None:
+    for text in ("built", "kept"):
+        path = build_once("test", "key", "file", writes("ours", []))
+        path.rename(path.with_name(text))
+        path.write_text("planted meanwhile")
+        assert Path(checked_file(path)).read_text() == "ours"
+        path.with_name(text).rename(path)
 
 
 def test_two_processes_that_build_at_once_build_once(cache: Path, tmp_path: Path) -> None:

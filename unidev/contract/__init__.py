@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from unidev.contract.training_probe import AutogradProbe, ModelProbe
     from unidev.device import Device
     from unidev.system.arguments import seconds_in
-    from unidev.system.build_cache import build_once
+    from unidev.system.build_cache import build_once, checked_file
     from unidev.system.cuda import driver_cuda_version, has_one_instance
     from unidev.system.forking import fork_safe_lock
     from unidev.system.gpu_memory import card_bytes
@@ -78,9 +78,9 @@ if TYPE_CHECKING:
         "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SimulatedGpus", "Simulator",
         "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample", "TreeModels",
         "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes", "check_state",
-        "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports", "has_one_instance",
-        "hookimpl", "is_number", "kind_of", "outermost_name", "own_folder", "part", "seconds_in",
-        "unsupported", "visible_gpus", "with_own_order", "without_rows",
+        "checked_file", "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports",
+        "has_one_instance", "hookimpl", "is_number", "kind_of", "outermost_name", "own_folder",
+        "part", "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -110,7 +110,7 @@ _NAMES = {
     "system.cuda": "driver_cuda_version has_one_instance",
     "system.machine": "visible_gpus",
     "system.arguments": "seconds_in",
-    "system.build_cache": "build_once",
+    "system.build_cache": "build_once checked_file",
     "system.forking": "fork_safe_lock",
     "system.wording": "kind_of",
     "system.host.events": "Ended Event HelperProcess Job Output Progress",

@@ -10,7 +10,7 @@ import shutil
 import stat
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import filelock
 import platformdirs
@@ -21,6 +21,10 @@ from unidev.system.settings import CACHE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+_checked: dict[Path, int] = {}
+"""The last file that was checked at each path, open as long as the process: the linker knows it by
+this number."""
 
 
 def build_once(
@@ -55,12 +59,19 @@ def build_once(
                 what = f"building the simulated devices of {name} ({takes}once, kept in {folder})"
                 with progress(what, beyond_capture=True):
                     _build(folder, filename, build)
+                _is_whole(folder / filename)
     except OSError as error:
         raise SimulationError(
             f"the simulated devices of {name} cannot be built in {root} ({error}): set UNIDEV_CACHE"
             " to a writable folder with enough free space."
         ) from error
     return folder / filename
+
+
+def checked_file(path: Path) -> str:
+    """A name for the linker: of the file that ``build_once`` has read, whatever is there by now."""
+    name = f"/proc/self/fd/{_checked[path]}"
+    return name if os.path.exists(name) else str(path)
 
 
 def cache_folder() -> Path:
@@ -84,16 +95,14 @@ def _private(folder: Path) -> Path:
 def _check_ours(folder: Path, found: os.stat_result, *, is_parent: bool) -> None:
     # In a container, the system's own folders may belong to a user other than root.
     trusted = {os.geteuid(), 0, os.stat("/").st_uid} if is_parent else {os.geteuid()}
-    others = 0o022
-    if is_parent:  # as in /tmp, where each user's files stay theirs
-        others = 0 if found.st_mode & stat.S_ISVTX else 0o002
+    is_like_tmp = is_parent and found.st_mode & stat.S_ISVTX  # each user's files stay theirs
     remedy = "set UNIDEV_CACHE to a new folder in your home folder"
     if found.st_uid not in trusted:
         problem = f"{folder} belongs to another user ({found.st_uid})"
-    elif found.st_mode & others:
+    elif found.st_mode & 0o022 and not is_like_tmp:
         problem = f"other users may write to {folder}"
-        if not is_parent:
-            remedy += f"; or, if all that is in this one is yours: chmod 700 {folder}"
+        mode = "go-w" if is_parent else "700"
+        remedy += f"; or, if all that is in this one is yours: chmod {mode} {folder}"
     else:
         return
     raise SimulationError(
@@ -126,8 +135,8 @@ def _build(folder: Path, filename: str, build: Callable[[Path], None]) -> None:
         if not (part / filename).exists():
             raise SimulationError(f"the build of {filename} ended without creating the file.")
         (part / filename).chmod(0o600)  # whatever the umask
-        with open(checksum, "x", opener=_opener) as file:
-            file.write(_checksum(part / filename))
+        with open(checksum, "x", opener=_opener) as file, _own(part / filename) as built:
+            file.write(_checksum(built))
         part.rename(folder)
     finally:
         _remove(part)
@@ -144,22 +153,28 @@ def _is_whole(path: Path) -> bool:
     if path.parent.is_symlink():
         return False
     try:
-        return _own(_checksum_file(path.parent)).decode() == _checksum(path)
+        with _own(_checksum_file(path.parent)) as checksum, _own(path) as file:
+            is_whole = checksum.read().decode() == _checksum(file)
+            known = _checked.get(path)
+            if known is None or not os.path.samestat(os.fstat(known), os.fstat(file.fileno())):
+                _checked[path] = os.dup(file.fileno())
+            return is_whole
     except OSError:
         return False
 
 
-def _checksum(path: Path) -> str:
-    return hashlib.sha256(_own(path)).hexdigest()
+def _checksum(file: IO[bytes]) -> str:
+    return hashlib.sha256(file.read()).hexdigest()
 
 
-def _own(path: Path) -> bytes:
-    """The content of a file that is not a link, and that only this user can have written."""
+@contextlib.contextmanager
+def _own(path: Path) -> Iterator[IO[bytes]]:
+    """A file that is not a link, and that only this user can have written."""
     with open(path, "rb", opener=_opener) as file:
         found = os.fstat(file.fileno())
         if os.name == "posix" and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
             raise PermissionError(errno.EPERM, "other users may have written it", str(path))
-        return file.read()
+        yield file
 
 
 def _opener(path: str, flags: int) -> int:

@@ -8,7 +8,9 @@ no kernels for CUDA, the same backend can answer to ``cuda``, for programs that 
 
 from __future__ import annotations
 
-from unidev.contract import SimulatedGpus, Simulator
+import ctypes
+
+from unidev.contract import SimulatedGpus, Simulator, checked_file
 from unidev.errors import SimulationError
 from unidev_torch_simulator import cuda
 from unidev_torch_simulator.building import built_library, check_system, installed_torch
@@ -87,7 +89,7 @@ def _start_sim(gpus: SimulatedGpus) -> None:
             f"torch takes one PrivateUse1 backend, and {name!r} is registered already: start a "
             "process that does not import that one."
         )
-    torch.ops.load_library(built_library(as_cuda=False))  # type: ignore[no-untyped-call]
+    ctypes.CDLL(checked_file(built_library(as_cuda=False)))  # `torch.ops` would look it up anew
     if torch.ops.unidev_sim.engine_has_started():
         raise SimulationError(
             "torch has run a backward pass in this process already, and starts no autograd thread "

@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from unidev.contract import SimulatedGpus, Simulator
+from unidev.contract import SimulatedGpus, Simulator, checked_file
 from unidev.errors import SimulationError
 from unidev_paddle.importing import environment, import_paddle
 from unidev_paddle.simulator.compiling import built_library
@@ -56,7 +56,7 @@ class PaddleSimulator(Simulator):
                 f"with UNIDEV_SIMULATE={count} (or after unidev.simulate({count})), call "
                 'unidev.set_backend("paddle") before the first `import paddle`.'
             )
-        library = built_library()
+        library = checked_file(built_library())
         banks = -(-count // DEVICES_OF_BANK)
         with tempfile.TemporaryDirectory(prefix="unidev-paddle-") as folder:
             # Paddle opens every .so in the folder; opened twice, a library is still one in memory.
@@ -69,7 +69,7 @@ class PaddleSimulator(Simulator):
             # Paddle would take the first bank of an unordered map; with one it is always sim:0.
             paddle.set_device("sim:0")
         global _library  # noqa: PLW0603  a process has one, as Paddle does
-        _library = ctypes.CDLL(str(library))
+        _library = ctypes.CDLL(library)
         _library.unidev_simulated_bytes.argtypes = [ctypes.c_size_t]
         _library.unidev_simulated_bytes.restype = ctypes.c_size_t
 

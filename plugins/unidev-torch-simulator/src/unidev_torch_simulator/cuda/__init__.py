@@ -12,6 +12,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract import checked_file
 from unidev.errors import SimulationError
 from unidev_torch_simulator.building import built_library
 from unidev_torch_simulator.importing import Finder
@@ -69,7 +70,7 @@ def _build() -> None:
 def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
     from unidev_torch_simulator.cuda import comm, devices, memory, refused, streams
 
-    library = ctypes.CDLL(str(built_library(as_cuda=True)))
+    library = ctypes.CDLL(checked_file(built_library(as_cuda=True)))
     library.unidev_start(ctypes.c_int(gpus.count), ctypes.c_int64(memory_of(gpus)))
     library.unidev_is_forked.restype = ctypes.c_bool
     devices.add_to(bindings, gpus, library)
