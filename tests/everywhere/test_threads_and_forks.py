@@ -59,6 +59,29 @@ PROGRAM = textwrap.dedent(
     """
 )
 
+LOOKING = """
+import os, signal, sys, threading, unidev
+
+looking = threading.Thread(target=unidev.num_gpus)
+looking.start()
+while "unidev.backends.discovery" not in sys.modules:  # there while it is being imported
+    pass
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(unidev.num_gpus())
+looking.join()
+assert os.waitpid(child, 0)[1] == 0, "the child hangs: a module is being imported for ever"
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows cannot fork")
+def test_a_fork_beside_another_threads_first_look_at_the_devices() -> None:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", LOOKING]
+    environment = {**os.environ, "UNIDEV_BACKEND": "numpy", "UNIDEV_SIMULATE": ""}
+    done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="Windows cannot fork")
 @pytest.mark.parametrize("backend", HERE)

@@ -1,12 +1,19 @@
 """Locks that a forked child can take: ``os.fork`` waits until no other thread holds one.
 
-Else the child has a lock that is held for ever, and what it protects is half done.
+Else the child has a lock that is held for ever, and what it protects is half done. Python's own
+lock of a module that is being imported is such a lock: a fork waits for unidev's imports, too.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import time
+
+_PATIENCE_S = 10.0
+"""How long a fork waits for imports: one may wait for the thread that forks."""
+_SLICE_S = 0.001
 
 _locks: list[threading.RLock] = []
 _held: list[threading.RLock] = []
@@ -20,9 +27,29 @@ def fork_safe_lock(*, is_outermost: bool = False) -> threading.RLock:
 
 
 def _acquire() -> None:
-    for lock in _locks.copy():
-        lock.acquire()
-        _held.append(lock)
+    end = time.monotonic() + _PATIENCE_S
+    while True:
+        for lock in _locks.copy():
+            lock.acquire()
+            _held.append(lock)
+        if not _is_importing() or time.monotonic() > end:
+            return
+        _release()  # what is imported may need them
+        time.sleep(_SLICE_S)
+
+
+def _is_importing() -> bool:
+    """Whether a call of unidev's in another thread is importing a module, whosever it is."""
+    own = threading.get_ident()
+    for number, innermost in sys._current_frames().items():
+        frame, imports = innermost if number != own else None, False
+        while frame is not None:
+            name = str(frame.f_globals.get("__name__"))
+            imports |= name.startswith(("importlib.", "_frozen_importlib"))
+            if imports and name.startswith("unidev"):
+                return True
+            frame = frame.f_back
+    return False
 
 
 def _release() -> None:
