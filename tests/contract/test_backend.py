@@ -6,12 +6,14 @@ import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 
 import unidev
 from unidev.backends.loading import load_backend
 from unidev.contract.backend import Backend, Unsupported
 from unidev.contract.backend_spec import BackendSpec, Simulator
+from unidev.contract.models import check_state
 from unidev.contract.optional import names_an_object
 from unidev.contract.probe import Probe
 
@@ -142,3 +144,16 @@ def test_what_may_be_left_out_is_made_of_what_must_be_there() -> None:
     assert copied.tolist() == x.tolist()
     assert not unidev.shares_memory(copied, x)
     assert (least.native_name("cpu", 0), least.hardware_name("cpu", 0)) == ("cpu", "cpu")
+
+
+def test_the_state_of_an_optimizer_has_its_names_and_shapes() -> None:
+    sound = {"a": np.zeros(2), "b": np.zeros(())}
+    check_state("SGD", {"a": (2,), "b": ()}, sound)
+    for wrong, problem in (
+        ({"a": sound["a"]}, "b: not in the file"),
+        ({**sound, "c": np.zeros(2)}, "c: not in this SGD"),
+        ({**sound, "a": np.zeros(3)}, "a: (3,) in the file, (2,) here"),
+    ):
+        with pytest.raises(unidev.CheckpointError) as caught:
+            check_state("SGD", {"a": (2,), "b": ()}, wrong)
+        assert list(caught.value.problems) == [problem]

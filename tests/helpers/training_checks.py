@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 
 import unidev
 
@@ -131,27 +130,3 @@ def check_continued(
         for number in range(3, 6):
             step(other, again, number)
         assert [x.tobytes() for x in arrays(net)] == [x.tobytes() for x in arrays(other)]
-
-
-def check_foreign_refused(net: Any, optimizer: Any, of_another: Any, unknown: str) -> None:
-    """State of another optimizer is refused, and changes nothing.
-
-    ``optimizer`` has made a step; ``of_another`` is one of another class; ``unknown`` is a name
-    that the state of the former lacks.
-    """
-    models = unidev.active_backend().models
-    state = dict(models.optimizer_state(optimizer))
-    name = next(name for name, values in state.items() if values.ndim == 2)
-    wrong = [
-        models.optimizer_state(of_another),
-        {key: values for key, values in state.items() if key != name},
-        {**state, unknown: np.zeros(3)},
-        {**state, name: np.zeros((5, 4), np.float32)},
-    ]
-    for each in wrong:
-        with pytest.raises(unidev.CheckpointError) as raised:
-            models.load_optimizer_state(net, optimizer, each)
-        assert raised.value.problems
-        now = models.optimizer_state(optimizer)
-        assert now.keys() == state.keys()
-        assert all(np.array_equal(now[name], state[name]) for name in now)

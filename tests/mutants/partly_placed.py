@@ -94,3 +94,12 @@ def an_optimizers_state_is_a_view(sound, value):
     import numpy as np
 
     return value.detach().cpu().numpy() if hasattr(value, "detach") else np.array(value)
+
+
+@torch_mutant(
+    "checkpoints.state_of_another_optimizer", around=".models:TorchModels.load_optimizer_state"
+)
+def foreign_state_is_passed_over(sound, self, model, optimizer, state):
+    """What does not fit is left out: ``load_state_dict(…, strict=False)``."""
+    known = self.optimizer_state(optimizer)
+    sound(self, model, optimizer, {name: state.get(name, x) for name, x in known.items()})

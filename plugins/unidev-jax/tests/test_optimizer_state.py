@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 import pytest
 from flax import nnx
-from training_checks import check_continued, check_foreign_refused
+from training_checks import check_continued
 
 import unidev
 from unidev import nn
@@ -37,12 +37,6 @@ def step(net: Any, optimizer: Any, number: int) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_one_that_goes_on_gives_the_bits_of_an_undisturbed_one(name: str, tmp_path: Path) -> None:
     check_continued(lambda: made(name), step, tmp_path)
-
-
-def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
-    net, optimizer = made("hyperparameters")
-    step(net, optimizer, 1)
-    check_foreign_refused(net, optimizer, made("momentum")[1], "Optimizer.99")
 
 
 def test_what_is_not_an_optimizer_of_flax_is_refused() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import mxnet as mx
 import numpy as np
 import pytest
-from training_checks import check_continued, check_foreign_refused
+from training_checks import check_continued
 
 import unidev
 from unidev_mxnet.scopes import numpy_semantics
@@ -79,12 +79,6 @@ def test_layers_that_the_process_has_made_before_do_not_matter() -> None:
     assert str(first) > str(second)
     assert before.keys() == after.keys()
     assert all(np.array_equal(before[name], after[name]) for name in before)
-
-
-def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
-    net, adam = made("adam", "cpu")
-    step(net, adam, 1)
-    check_foreign_refused(net, adam, made("sgd", "cpu")[1], "Adam.states.99.0")
 
 
 def test_what_is_not_a_trainer_of_one_device_is_refused() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import paddle
 import pytest
-from training_checks import check_continued, check_foreign_refused
+from training_checks import check_continued
 
 import unidev
 
@@ -49,12 +49,6 @@ def step(net: Any, optimizer: Any, number: int) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_one_that_goes_on_gives_the_bits_of_an_undisturbed_one(name: str, tmp_path: Path) -> None:
     check_continued(lambda: made(name, "gpu:1"), step, tmp_path)
-
-
-def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
-    net, adam = made("Adam", "cpu")
-    step(net, adam, 1)
-    check_foreign_refused(net, adam, made("SGD", "cpu")[1], "Adam.99.moment1")
 
 
 def test_what_keeps_its_state_otherwise_is_refused() -> None:

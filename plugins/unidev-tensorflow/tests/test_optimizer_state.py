@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import keras
 import pytest
 import tensorflow as tf
-from training_checks import check_continued, check_foreign_refused
+from training_checks import check_continued
 
 import unidev
 
@@ -43,12 +43,6 @@ def step(net: Any, optimizer: Any, number: int) -> None:
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_one_that_goes_on_gives_the_bits_of_an_undisturbed_one(name: str, tmp_path: Path) -> None:
     check_continued(lambda: made(name), step, tmp_path)
-
-
-def test_state_of_another_optimizer_is_refused_and_changes_nothing() -> None:
-    net, adam = made("schedule")
-    step(net, adam, 1)
-    check_foreign_refused(net, adam, made("SGD")[1], "AdamW.99")
 
 
 def test_what_is_not_an_optimizer_of_keras_is_refused() -> None:

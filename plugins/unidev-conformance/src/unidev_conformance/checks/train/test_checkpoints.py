@@ -360,6 +360,29 @@ def _check_alike(bench: Workbench, one: Sample, other: Sample, where: str) -> No
         assert is_like, f"{where}: {name} is {b.tolist()}, not {a.tolist()}"
 
 
+@check(required=True, needs=_OPTIMIZERS)
+def test_state_of_another_optimizer(bench: Workbench) -> None:
+    """State of another optimizer, or with a name too many, is refused, and changes nothing."""
+    models, device = bench.backend.models, bench.devices[-1]
+    sample = Sample.counting_on(bench, device)
+    sample.step()
+    state = dict(bench.works(models.optimizer_state, sample.optimizer))
+    of_another = models.optimizer_state(Sample.trained_on(bench, device).optimizer)
+    for what, wrong in (
+        ("state of another optimizer", of_another),
+        ("a name too many", {**state, "unknown": np.zeros(3)}),
+    ):
+        error = bench.expect(
+            unidev.CheckpointError,
+            models.load_optimizer_state, sample.model, sample.optimizer, wrong,
+        )  # fmt: skip
+        assert error.problems, f"{what}: the error lists no problems"
+        now = models.optimizer_state(sample.optimizer)
+        assert set(now) == set(state), f"{what}: {sorted(now)} of {sorted(state)}"
+        changed = [name for name, x in now.items() if not np.array_equal(x, state[name])]
+        assert not changed, f"{what} has changed {changed}"
+
+
 @check(required=True, needs=("layers", "models"), over="devices")
 def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
     """For ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
