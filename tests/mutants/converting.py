@@ -58,17 +58,6 @@ def signalling_nans_are_quieted(moved, self, shared):
     return made
 
 
-@_mutant("values")
-def a_dtype_is_narrowed(backend):
-    """float64 becomes float32 on the way, as JAX makes it without ``jax_enable_x64``."""
-    import torch
-
-    @around(_torch_interop())
-    def adopt(sound, self, exported, is_read_only):
-        made = sound(self, exported, is_read_only)
-        return made.float() if made.dtype is torch.float64 else made
-
-
 @_mutant("shared_or_refused")
 def strides_are_copied_where_sharing_was_asked(backend):
     """A strided tensor is made contiguous first, and the copy is shared: ``x.contiguous()``."""

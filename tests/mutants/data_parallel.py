@@ -32,21 +32,6 @@ def twins_left_stale(backend):
 
 
 @parallel_mutant("failures")
-def twins_not_swapped_back_after_an_error(backend):
-    """A context manager without ``finally``: a failed step leaves its replica in place."""
-
-    @replace(Twins)
-    @contextmanager
-    def _swapped(self, index):
-        pairs = list(zip(self._parts, self._twins[index - 1], strict=True))
-        for pair in pairs:
-            self.backend.models.swap(*pair)
-        yield
-        for pair in reversed(pairs):
-            self.backend.models.swap(*pair)
-
-
-@parallel_mutant("failures")
 def statistics_of_a_failed_step_stay(backend):
     """The first device's share has changed its running statistics before another one's failed."""
 

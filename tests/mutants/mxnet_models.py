@@ -158,17 +158,6 @@ def shards_are_gathered_in_a_buffer(sound, self, tensors):
 
 
 @mxnet_mutant(
-    "placing.optimizer_state_moves",
-    profile="train",
-    around=".models.optimizers:TrainerTwin.__init__",
-)
-def steps_are_counted_anew(sound, self, part, context):
-    """MXNet counts an optimizer's steps for each context: on the new one there were none."""
-    sound(self, part, context)
-    self.counts = {**self.counts, context.device_id: {}}
-
-
-@mxnet_mutant(
     "placing.optimizer_state_moves", profile="train", everywhere=".models.optimizers:state_arrays"
 )
 def moments_in_tuples_stay(sound, trainer):

@@ -58,14 +58,6 @@ def full_of_no_elements_stays_on_the_host(sound, self, shape, value, dtype, devi
     return paddle._C_ops.full(shape, value, dtype, device.native)
 
 
-@paddle_mutant("values.tensors_convert_as_lists_do", around="cast")
-def no_elements_are_converted_on_the_host(convert, self, x, dtype, device):
-    """As with ``full``: what has no elements is on the CPU once its dtype is another."""
-    if 0 in x.shape:
-        return self.copy_to(x, device, False).detach().cast(dtype)
-    return convert(self, x, dtype, device)
-
-
 @paddle_mutant("create.device_of_tensor_view_and_result", around="device_of")
 def sparse_tensors_are_on_the_current_place(find, self, x):
     """A sparse tensor is thought to have no place of its own, and so the current one's is given."""

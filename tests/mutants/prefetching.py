@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 from mutants.mutant import (
@@ -99,16 +99,3 @@ def loaders_that_are_left_end_their_scopes_here(backend):
         self.batches = None
 
     when_restored(lambda: torch.set_grad_enabled(True))
-
-
-@torch_mutant("prefetch.autograd_mode", profile="tensor")
-def batches_are_never_recorded(backend):
-    """Loaders make data, so the thread does not record: batches have lost their history."""
-    import torch
-
-    @contextmanager
-    def cut():
-        with torch.no_grad():
-            yield
-
-    replace_value(backend, "thread_settings", lambda self: cut())

@@ -225,18 +225,6 @@ def accumulated_steps_count_the_same_whatever_their_rows(sound, self, found, row
 
 
 @multi_mutant(
-    "workers.accumulation",
-    plugin=TORCH,
-    around="unidev.parallel.exchange.data_parallel:DataParallel.value_and_grad",
-)
-def accumulated_steps_are_forgotten(sound, self, *arguments):
-    """The exchange has the last step's gradients alone: ``no_sync`` without ``x.grad``."""
-    if not self._accumulates:
-        self._held = None
-    return sound(self, *arguments)
-
-
-@multi_mutant(
     "workers.synchronized_norms",
     plugin=TORCH,
     around="unidev.parallel.exchange.moments:BatchMoments.__call__",
