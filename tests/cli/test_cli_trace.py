@@ -250,33 +250,24 @@ def test_a_file_that_cannot_be_written_is_exit_code_2(program, tmp_path):
     assert "12 transfers between devices" in done.stderr
 
 
-@pytest.mark.parametrize("option", ["--json", "--chrome"])
-def test_a_folder_that_is_not_there_is_wrong_usage_before_the_program_runs(
-    program, tmp_path, option
-):
-    done = trace(option, "nowhere/a.json", program, cwd=tmp_path)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("--json", "nowhere/a.json", "program.py"),
+            "nowhere/a.json: there is no folder 'nowhere'",
+        ),
+        (("--chrome", "nowhere/a.json", "program.py"), "there is no folder 'nowhere'"),
+        (("--json", "a" * 300, "program.py"), "cannot be written: File name too long"),
+        (("nowhere.py",), "there is no file 'nowhere.py'.\n"),
+        (("package.nowhere",), "To run a module, use `-m package.nowhere`."),
+        ((".",), "'.' is a folder without a __main__.py.\n"),
+    ],
+)
+def test_wrong_usage_is_named_before_the_program_runs(program, tmp_path, words, said):
+    done = trace(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "nowhere/a.json: there is no folder 'nowhere'" in done.stderr
-
-
-def test_a_name_that_cannot_be_written_is_wrong_usage_before_the_program_runs(program, tmp_path):
-    done = trace("--json", "a" * 300, program, cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "cannot be written: File name too long" in done.stderr
-
-
-def test_a_program_that_is_not_there_is_wrong_usage(tmp_path):
-    done = trace("nowhere.py", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.endswith("there is no file 'nowhere.py'.\n")
-    done = trace("package.nowhere", cwd=tmp_path)
-    assert "To run a module, use `-m package.nowhere`." in done.stderr
-
-
-def test_a_folder_that_is_no_program_is_wrong_usage(tmp_path):
-    done = trace(".", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr.endswith("'.' is a folder without a __main__.py.\n")
+    assert said in done.stderr
 
 
 def test_a_module_that_is_not_there_is_said(tmp_path):

@@ -76,57 +76,95 @@ def test_graphics_of_a_virtual_machine_are_no_gpu() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("distribution", "command"),
-    [("ubuntu", "sudo ubuntu-drivers install"), ("debian", "sudo apt install nvidia-driver")],
-)
-def test_without_a_driver_the_distributions_command_is_given(distribution, command) -> None:
-    (first,) = found(replace(UNDRIVEN, distribution=distribution), torch(0))
-    assert first.cause == "no-driver"
-    assert command in everything(first)
-    assert "0000:17:00.0: NVIDIA GPU without NVIDIA's driver" in first.evidence
-    assert "NVML: Driver Not Loaded" in first.evidence
+def driven_by(driver: str) -> Machine:
+    return replace(UNDRIVEN, gpus_on_bus=tuple(replace(each, driver=driver) for each in ON_BUS))
 
 
-def test_without_a_driver_and_a_known_distribution_there_is_the_makers_page() -> None:
-    (first,) = found(replace(UNDRIVEN, distribution="gentoo"), torch(0))
-    assert first.link == "https://www.nvidia.com/en-us/drivers/"
-    assert [each.command for each in first.remedies] == [None]
+def shut(*files: DeviceFile) -> tuple[DeviceFile, ...]:
+    return tuple(replace(each, is_accessible=False) for each in files)
 
 
-def test_nouveau_is_named_where_it_has_the_gpu() -> None:
-    on_bus = tuple(replace(each, driver="nouveau") for each in ON_BUS)
-    (first,) = found(replace(UNDRIVEN, gpus_on_bus=on_bus), torch(0))
-    assert first.cause == "nouveau"
-    assert "0000:17:00.0: kernel driver nouveau" in first.evidence
+RENDER, KFD = DeviceFile("/dev/dri/renderD128"), DeviceFile("/dev/kfd")
+ON_BUS_ONLY = "0000:17:00.0: NVIDIA GPU without NVIDIA's driver"
+FIRST_CAUSES = {
+    "no driver on Ubuntu": (
+        UNDRIVEN, "no-driver", "sudo ubuntu-drivers install", ON_BUS_ONLY,
+        "NVML: Driver Not Loaded",
+    ),
+    "no driver on Debian": (
+        replace(UNDRIVEN, distribution="debian"), "no-driver", "sudo apt install nvidia-driver",
+    ),
+    "no driver elsewhere": (
+        replace(UNDRIVEN, distribution="gentoo"), "no-driver",
+        "Install NVIDIA's driver and restart.\n\nhttps://www.nvidia.com/en-us/drivers/",
+    ),
+    "nouveau": (driven_by("nouveau"), "nouveau", "0000:17:00.0: kernel driver nouveau"),
+    "reserved for a virtual machine": (driven_by("vfio-pci"), "reserved", ""),
+    "an update under a running system": (
+        silent(MISMATCH, "Driver/library version mismatch"), "driver-mismatch",
+        "kernel module 570.86.15\nRestart the machine.\nsudo reboot",
+    ),
+    "a driver that fails": (
+        silent(FAILS, "GPU is lost"), "driver-fails", "NVML: GPU is lost", "\nnvidia-smi\n",
+    ),
+    "a driver that never answers": (
+        silent(NO_ANSWER, "no answer within 60 s"), "driver-fails", "NVML: no answer within 60 s",
+    ),
+    "no nvidia-ml-py": (
+        silent(NOT_ASKED, "nvidia-ml-py is not installed"), "driver-fails",
+        "\npip install nvidia-ml-py",
+    ),
+    "WSL": (
+        replace(EMPTY, is_wsl=True), "wsl", "/dev/dxg does not exist", "wsl --update",
+        "none inside WSL",
+    ),
+    "a container without device files": (
+        with_environment(IN_A_CONTAINER, NVIDIA_VISIBLE_DEVICES="void"), "container",
+        "this is a container (/.dockerenv)", "NVIDIA_VISIBLE_DEVICES=void",
+        "docker run --gpus all IMAGE",
+    ),
+    "a container without the driver's libraries": (
+        replace(IN_A_CONTAINER, device_files=NVIDIA_FILES), "container", "without the libraries",
+    ),
+    "a container on a host without a driver": (
+        replace(UNDRIVEN, container="/.dockerenv"), "no-driver",
+        "(on the host, not in the container).\n\n",  # and no command
+    ),
+    "no device files": (
+        replace(IN_A_CONTAINER, container=None), "no-device-files",
+        "\nsudo nvidia-modprobe -u -c=0\n",
+    ),
+    "files of others": (
+        replace(silent(NO_PERMISSION, "No"), device_files=shut(*NVIDIA_FILES)), "no-permission",
+        "no permission to read and write /dev/nvidia0",
+    ),
+    "AMD's in a container": (
+        replace(AMD, container="/.dockerenv", device_files=()), "container",
+        "--device=/dev/kfd --device=/dev/dri",
+    ),
+    "AMD's of others": (
+        replace(AMD, device_files=(RENDER, *shut(KFD))), "no-permission",
+        'sudo usermod -aG render,video "$USER"', "no permission to read and write /dev/kfd",
+    ),
+    "AMD's without a driver": (
+        replace(
+            AMD, gpus_on_bus=(PciDevice("0000:03:00.0", "0x1002"),), device_files=(),
+            drivers=(Driver("rocm", FAILS),),
+        ),
+        "no-driver", "AMD's driver",
+    ),
+    "Intel's of others": (replace(INTEL, device_files=shut(RENDER)), "no-permission", ""),
+}  # fmt: skip
 
 
-def test_a_gpu_that_is_reserved_for_a_virtual_machine_is_said_to_be() -> None:
-    on_bus = tuple(replace(each, driver="vfio-pci") for each in ON_BUS)
-    assert causes(replace(UNDRIVEN, gpus_on_bus=on_bus), torch(0)) == ["reserved"]
-
-
-def test_a_driver_that_was_updated_under_a_running_system_asks_for_a_restart() -> None:
-    (first,) = found(silent(MISMATCH, "Driver/library version mismatch"), torch(0))
-    assert first.cause == "driver-mismatch"
-    assert first.remedies[0].command == "sudo reboot"
-    assert "kernel module 570.86.15" in first.evidence
-
-
-def test_a_driver_that_does_not_answer_is_quoted() -> None:
-    (first,) = found(silent(FAILS, "GPU is lost"), torch(0))
-    assert first.cause == "driver-fails"
-    assert "NVML: GPU is lost" in first.evidence
-    assert first.remedies[0].command == "nvidia-smi"
-
-
-def test_wsl_without_a_gpu_sends_to_windows() -> None:
-    wsl = replace(EMPTY, is_wsl=True)
-    (first,) = found(wsl, torch(0))
-    assert first.cause == "wsl"
-    assert "/dev/dxg does not exist" in first.evidence
-    assert "wsl --update" in everything(first)
-    assert "none inside WSL" in everything(first)
+@pytest.mark.parametrize("name", FIRST_CAUSES)
+def test_what_comes_first_between_the_bus_and_the_driver(name: str) -> None:
+    machine, cause, *said = FIRST_CAUSES[name]
+    first, *others = found(machine, torch(0, FOR_ROCM) if "AMD" in name else torch(0))
+    assert first.cause == cause
+    assert not others or machine.gpus
+    for words in said:
+        assert words in everything(first)
 
 
 def test_wsl_with_a_gpu_is_well() -> None:
@@ -134,86 +172,11 @@ def test_wsl_with_a_gpu_is_well() -> None:
     assert causes(wsl) == []
 
 
-def test_a_container_without_device_files_is_told_from_a_missing_driver() -> None:
-    (first,) = found(with_environment(IN_A_CONTAINER, NVIDIA_VISIBLE_DEVICES="void"), torch(0))
-    assert first.cause == "container"
-    assert "this is a container (/.dockerenv)" in first.evidence
-    assert "NVIDIA_VISIBLE_DEVICES=void" in first.evidence
-    assert "docker run --gpus all IMAGE" in everything(first)
-
-
-def test_a_container_with_files_and_without_the_drivers_libraries_is_one_too() -> None:
-    (first,) = found(replace(IN_A_CONTAINER, device_files=NVIDIA_FILES), torch(0))
-    assert first.cause == "container"
-    assert "without the libraries" in first.title
-
-
-def test_in_a_container_the_driver_is_installed_on_the_host() -> None:
-    (first,) = found(replace(UNDRIVEN, container="/.dockerenv"), torch(0))
-    assert first.cause == "no-driver"
-    assert "on the host, not in the container" in everything(first)
-    assert "ubuntu-drivers" not in everything(first)
-
-
-def test_device_files_that_are_missing_outside_a_container_can_be_made() -> None:
-    bare = replace(IN_A_CONTAINER, container=None)
-    (first,) = found(bare, torch(0))
-    assert (first.cause, first.remedies[0].command) == (
-        "no-device-files", "sudo nvidia-modprobe -u -c=0",
-    )  # fmt: skip
-
-
-def test_files_that_this_user_may_not_use_are_named() -> None:
-    shut = tuple(replace(each, is_accessible=False) for each in NVIDIA_FILES)
-    machine = replace(silent(NO_PERMISSION, "Insufficient Permissions"), device_files=shut)
-    (first,) = found(machine, torch(0))
-    assert first.cause == "no-permission"
-    assert "no permission to read and write /dev/nvidia0" in first.evidence
-
-
-def test_amds_gpu_is_seen_in_a_container_and_cannot_be_reached_without_its_files() -> None:
-    machine = replace(AMD, container="/.dockerenv", device_files=())
-    first, *_ = found(machine, torch(0, FOR_ROCM))
-    assert first.cause == "container"
-    assert "--device=/dev/kfd --device=/dev/dri" in everything(first)
-
-
-def test_amds_gpu_that_this_user_may_not_use_names_the_groups() -> None:
-    files = (DeviceFile("/dev/dri/renderD128"), DeviceFile("/dev/kfd", is_accessible=False))
-    first, *_ = found(replace(AMD, device_files=files), torch(0, FOR_ROCM))
-    assert first.cause == "no-permission"
-    assert 'sudo usermod -aG render,video "$USER"' in everything(first)
-    assert "no permission to read and write /dev/kfd" in first.evidence
-
-
-def test_amds_gpu_without_its_driver_is_said_to_have_none() -> None:
-    on_bus = (PciDevice("0000:03:00.0", "0x1002"),)
-    machine = replace(AMD, gpus_on_bus=on_bus, device_files=(), drivers=(Driver("rocm", FAILS),))
-    (first,) = found(machine, torch(0, FOR_ROCM))
-    assert (first.cause, "AMD's driver" in first.title) == ("no-driver", True)
-
-
-def test_intels_gpu_that_this_user_may_not_use_is_said_so() -> None:
-    files = (DeviceFile("/dev/dri/renderD128", is_accessible=False),)
-    assert found(replace(INTEL, device_files=files))[0].cause == "no-permission"
-
-
 def test_a_laptops_own_graphics_say_nothing_where_there_is_a_gpu_of_nvidia() -> None:
     own = PciDevice("0000:00:02.0", "0x8086", None)
     assert causes(replace(WORKING, gpus_on_bus=(*ON_BUS, own))) == []
     undriven = replace(UNDRIVEN, gpus_on_bus=(*UNDRIVEN.gpus_on_bus, replace(own, driver="i915")))
     assert causes(undriven, torch(0)) == ["no-driver"]
-
-
-def test_a_driver_that_never_answers_is_said_so() -> None:
-    (first,) = found(silent(NO_ANSWER, "no answer within 60 s"), torch(0))
-    assert first.cause == "driver-fails"
-    assert "NVML: no answer within 60 s" in first.evidence
-
-
-def test_without_nvidia_ml_py_the_remedy_is_to_install_it() -> None:
-    (first,) = found(silent(NOT_ASKED, "nvidia-ml-py is not installed"), torch(0))
-    assert (first.cause, first.remedies[0].command) == ("driver-fails", "pip install nvidia-ml-py")
 
 
 @pytest.mark.parametrize("machine", [EMPTY, IN_A_CONTAINER, UNDRIVEN])

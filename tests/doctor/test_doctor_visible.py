@@ -122,28 +122,26 @@ def test_intels_variables_are_read_as_one_api_reads_them(variable, value, is_hid
     assert (hidden({variable: value}, "xpu", gpus) is not None) == is_hidden
 
 
-@pytest.mark.parametrize("value", ["", "-1"])
-def test_an_empty_variable_comes_first_and_is_to_be_taken_away(value) -> None:
+ALL_AGAIN = "export CUDA_VISIBLE_DEVICES=0,1"
+
+
+@pytest.mark.parametrize(
+    ("value", "title", "said"),
+    [
+        ("", "hides every GPU.", "unset CUDA_VISIBLE_DEVICES"),
+        ("-1", "hides every GPU.", "unset CUDA_VISIBLE_DEVICES"),
+        ("0,2,1", "names GPU 2, but the highest index is 1; entries after '2' are ignored.",
+         ALL_AGAIN),
+        ("2", "names GPU 2, but the highest index is 1.", f"GPU 1: NVIDIA H200, {B}"),
+        ("GPU-dddd", "names 'GPU-dddd', which is not a GPU of this machine.", ALL_AGAIN),
+        ("0,0", "names GPU 0 twice, which hides every GPU.", ALL_AGAIN),
+    ],
+)  # fmt: skip
+def test_a_variable_that_hides_gpus_comes_first(value, title, said) -> None:
     (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES=value), torch(0))
-    assert first.cause == "visible-devices"
-    assert first.title == "CUDA_VISIBLE_DEVICES hides every GPU."
-    assert first.remedies[0].command == "unset CUDA_VISIBLE_DEVICES"
-
-
-def test_an_index_out_of_range_is_told_with_the_gpus_that_there_are() -> None:
-    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="0,2,1"), torch(1))
-    assert first.title == (
-        "CUDA_VISIBLE_DEVICES names GPU 2, but the highest index is 1; entries after '2' are "
-        "ignored."
-    )
-    assert f"GPU 1: NVIDIA H200, {B}" in first.evidence
-    assert first.remedies[1].command == "export CUDA_VISIBLE_DEVICES=0,1"
-
-
-def test_a_uuid_that_is_not_there_is_named() -> None:
-    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="GPU-dddd"), torch(0))
-    title = "CUDA_VISIBLE_DEVICES names 'GPU-dddd', which is not a GPU of this machine."
-    assert first.title == title
+    assert (first.cause, first.is_blocking) == ("visible-devices", True)
+    assert first.title == f"CUDA_VISIBLE_DEVICES {title}"
+    assert said in everything(first)
 
 
 def test_a_scheduler_that_chooses_some_of_the_gpus_is_followed() -> None:
@@ -165,13 +163,6 @@ def test_an_index_of_the_host_is_healthy_where_the_framework_sees_its_gpu(value)
     assert found(machine, torch(1)) == []
     assert is_healthy(case(machine, torch(1)), [])
     assert causes(machine, torch(0)) == ["visible-devices"]
-
-
-def test_a_gpu_that_is_named_twice_hides_all_and_is_said_so() -> None:
-    (first,) = found(with_environment(WORKING, CUDA_VISIBLE_DEVICES="0,0"), torch(0))
-    assert first.title == "CUDA_VISIBLE_DEVICES names GPU 0 twice, which hides every GPU."
-    assert first.remedies[1].command == "export CUDA_VISIBLE_DEVICES=0,1"
-    assert first.is_blocking
 
 
 FOUR = tuple(

@@ -15,7 +15,7 @@ from mxnet.gluon.data import (
     FilterSampler,
     SequentialSampler,
 )
-from sharded import shards
+from sharded import check_shuffled, shards
 
 import unidev
 
@@ -53,11 +53,7 @@ def test_the_loaders_own_settings_count() -> None:
         rows(), batch_size=4, shuffle=True, last_batch="discard", batchify_fn=together
     )
     own = shards(loader, 2)
-    epochs = [[[*a, *b] for a, b in zip(*map(numbers, own), strict=True)] for _ in range(2)]
-    for epoch in epochs:
-        assert [len(batch) for batch in epoch] == [4, 4]
-        assert len({row for batch in epoch for row in batch}) == 8
-    assert epochs[0] != epochs[1]
+    check_shuffled(own, numbers)
     assert next(iter(own[0]))[1] == "mine"
     assert numbers(shards(rows(), 2, batch_size=6)[1]) == [[3, 4, 5], [9, 10]]
 

@@ -112,18 +112,6 @@ def test_a_trace_imports_torch_with_them(python: Python) -> None:
     assert (done.stdout, done.stderr) == ("[('gpu:1', 'cpu:0', 12)]\n", "")
 
 
-def test_a_process_that_ends_right_after_a_backward_pass_ends_well(python: Python) -> None:
-    # Some were killed by autograd's threads, which still wanted Python's lock.
-    for _ in range(6):
-        done = python(
-            "import unidev, torch\n"
-            "x = torch.ones(3, device='cuda:1', requires_grad=True)\n"
-            "x.sum().backward()\n",
-            **CUDA,
-        )
-        assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_after_torch_it_is_too_late(python: Python) -> None:
     done = python(
         "import torch\n"

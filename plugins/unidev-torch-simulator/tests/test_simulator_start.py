@@ -100,14 +100,19 @@ def test_computing_without_a_backward_pass_does_not_make_it_too_late(warm_python
     assert (done.stdout, done.stderr) == ("sim:1\n", "")
 
 
-def test_a_process_that_ends_right_after_a_backward_pass_ends_well(warm_python: Python) -> None:
+@pytest.mark.parametrize("name", [{}, {"UNIDEV_SIMULATE_AS": "cuda"}])
+def test_a_process_that_ends_right_after_a_backward_pass_ends_well(
+    python: Python, name: dict[str, str]
+) -> None:
     # One in eight was killed by autograd's threads, which still wanted Python's lock.
     for _ in range(6):
-        done = warm_python(
-            "import torch, unidev\n"
+        done = python(
+            "import unidev, torch\n"
             "x = torch.ones(3, device=unidev.gpu(1).native, requires_grad=True)\n"
             "x.sum().backward()\n",
             UNIDEV_SIMULATE="2",
+            UNIDEV_BACKEND="torch",
+            **name,
         )
         assert (done.returncode, done.stderr) == (0, "")
 

@@ -1,4 +1,4 @@
-"""Modules for the tests of ``DataParallel``, and what must hold of their replicas."""
+"""Modules for the tests of ``place`` and ``DataParallel``, and what must hold of replicas."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ import torch
 from torch import nn
 
 import unidev
+
+X = torch.linspace(-1, 1, 24).reshape(6, 4)
+
+
+def net() -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 4))
+
+
+def native(device: str) -> torch.device:
+    found: torch.device = unidev.as_device(device).native
+    return found
 
 
 def made() -> nn.Sequential:

@@ -6,21 +6,10 @@ import argparse
 
 import pytest
 import torch
+from parallel_modules import X, native, net
 from torch import nn
 
 import unidev
-
-X = torch.linspace(-1, 1, 24).reshape(6, 4)
-
-
-def net() -> nn.Sequential:
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 4))
-
-
-def native(device: str) -> torch.device:
-    found: torch.device = unidev.as_device(device).native
-    return found
 
 
 def train(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int) -> list[float]:

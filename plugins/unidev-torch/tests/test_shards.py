@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from sharded import shards
+from sharded import check_shuffled, shards
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -69,11 +69,7 @@ def test_the_loaders_own_settings_count() -> None:
 
     loader = DataLoader(Squares(), batch_size=4, shuffle=True, drop_last=True, collate_fn=together)
     own = shards(loader, 2)
-    epochs = [[[*a, *b] for a, b in zip(*map(numbers, own), strict=True)] for _ in range(2)]
-    for epoch in epochs:
-        assert [len(batch) for batch in epoch] == [4, 4]
-        assert len({row for batch in epoch for row in batch}) == 8
-    assert epochs[0] != epochs[1]
+    check_shuffled(own, numbers)
     assert next(iter(own[0]))[1] == "mine"
     (still,) = shards(loader, 1, shuffle=False)
     assert numbers(still) == [[0, 1, 2, 3], [4, 5, 6, 7]]
