@@ -7,10 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 import unidev
-from unidev.backends.loading import load_backend
 from unidev.system.interrupts import held_interrupts
 
 if TYPE_CHECKING:
@@ -60,31 +57,6 @@ def test_ctrl_c_at_any_line_leaves_the_model_whole(two_gpus: None) -> None:
     while interrupted(count):
         count += 1
     assert count > 30
-
-
-@pytest.mark.parametrize("first", range(1, 7))
-def test_ctrl_c_again_and_again_leaves_the_model_whole(
-    two_gpus: None, monkeypatch: pytest.MonkeyPatch, first: int
-) -> None:
-    models = load_backend("numpy").models
-    swap, presses = models.swap, iter(range(1, 100))
-
-    def press() -> None:
-        if next(presses) >= first:
-            signal.raise_signal(signal.SIGINT)
-
-    def pressed(part: Any, twin: Any) -> None:
-        press()
-        swap(part, twin)
-        press()
-
-    monkeypatch.setattr(models, "swap", pressed)
-    model = {name: unidev.ones(2) for name in "abc"}
-    before = list(model.values())
-    with pytest.raises(KeyboardInterrupt):
-        unidev.place(model, "gpu:1")
-    assert all(x is old for x, old in zip(model.values(), before, strict=True))
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_each_of_several_held_signals_reaches_its_handler() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import apart
 import engine_samples
 import pytest
-from engine_checks import after_a_death, check_engine, check_two_hosts, not_carried
+from engine_checks import check_engine, check_two_hosts, not_carried
 
 import unidev
 
@@ -36,13 +36,6 @@ def test_what_does_not_travel_by_it() -> None:
         "broadcast": set(),
         "gather": set(),
     }
-
-
-def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> None:
-    answer, helpers = after_a_death("jax", tmp_path, has_folder=False)
-    assert answer is not None
-    assert "Error: " in answer, answer
-    assert helpers == [None]
 
 
 def test_workers_of_one_machine_exchange_through_its_memory() -> None:

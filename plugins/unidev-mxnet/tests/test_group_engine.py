@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import engine_samples
-from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
+from engine_checks import check_engine, check_run, check_two_hosts, not_carried
 
 import unidev
 
@@ -45,12 +45,6 @@ def test_what_does_not_travel_by_it() -> None:
         "broadcast": set(),
         "gather": set(),
     }
-
-
-def test_after_the_death_of_a_worker_the_others_wait(tmp_path: Path) -> None:
-    answer, helpers = after_a_death("mxnet", tmp_path, wait_s=10)
-    assert answer == "joined"
-    assert helpers == [None, None]
 
 
 def test_a_run_exchanges_by_it() -> None:

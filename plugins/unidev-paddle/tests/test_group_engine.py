@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
+from engine_checks import check_engine, check_run, check_two_hosts, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,6 @@ def test_what_does_not_travel_by_it() -> None:
         "broadcast": set(),
         "gather": set(),
     }
-
-
-def test_one_that_does_not_come_is_an_error_in_time(tmp_path: Path) -> None:
-    answer, _ = after_a_death("paddle", tmp_path)
-    assert answer is not None
-    assert "Error: " in answer, answer
 
 
 def test_a_run_exchanges_by_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from engine_checks import after_a_death, check_engine, check_run, check_two_hosts, not_carried
+from engine_checks import check_engine, check_run, check_two_hosts, not_carried
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,12 +48,6 @@ except unidev.UnsupportedOperation as error:
     print("refused")
 """)
     assert done.stdout == "refused\n", done.stderr
-
-
-def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> None:
-    answer, _ = after_a_death("tensorflow", tmp_path)
-    assert answer is not None
-    assert "Error: " in answer, answer
 
 
 def test_a_run_exchanges_by_it() -> None:

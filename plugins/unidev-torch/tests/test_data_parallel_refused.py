@@ -6,35 +6,12 @@ import signal
 from typing import Any
 
 import pytest
-import torch
-from parallel_modules import bits, check_replicas, made, normed
+from parallel_modules import bits, check_replicas, made
 from torch import nn
 from training_checks import THREE, batch, squares
 
 import unidev
 from unidev_torch.models import swap
-
-
-@pytest.mark.parametrize("at", [0, 1, 2])
-def test_a_step_that_raises_leaves_all_as_it_was(at: int) -> None:
-    x, y = batch()
-    net = unidev.DataParallel(normed(), THREE)
-    unidev.value_and_grad(squares)(net, x, y)
-    before = bits(net.model)
-    calls = []
-
-    def failing(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        calls.append(x.device)
-        loss = squares(model, x, y)
-        if len(calls) > at:
-            raise KeyError("the user's own")
-        return loss
-
-    with pytest.raises(KeyError, match="the user's own"):
-        unidev.value_and_grad(failing)(net, x, y)
-    assert bits(net.model) == before
-    check_replicas(net)
-    assert unidev.value_and_grad(squares)(net, x, y)
 
 
 def test_interrupted_or_failing_at_any_swap_it_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -98,35 +97,6 @@ def test_the_count_follows_torch_until_torch_has_fixed_it(monkeypatch: pytest.Mo
     assert real.device_count("gpu") == 1
     monkeypatch.setattr(backend, "_current_accelerator", lambda: None)
     assert TorchBackend(unidev_register_backend(), 0).device_count("gpu") == 0
-
-
-def test_the_scope_holds_for_torchs_own_tensors_in_this_thread_alone() -> None:
-    elsewhere: list[torch.Tensor] = []
-    with unidev.gpu(1):
-        thread = threading.Thread(target=lambda: elsewhere.append(torch.ones(1)))
-        thread.start()
-        thread.join()
-        with unidev.gpu(2):
-            assert torch.ones(1).device == torch.device("sim:2")
-        assert torch.ones(1).device == torch.device("sim:1")
-        assert unidev.zeros(1).device == torch.device("sim:1")
-    assert elsewhere[0].device == torch.device("cpu")
-    assert torch.ones(1).device == torch.device("cpu")
-
-
-def test_memory_tells_what_torch_counts() -> None:
-    before = unidev.memory("gpu:1")
-    x = torch.empty(1000, device="sim:1")
-    now = unidev.memory("gpu:1")
-    assert now.used_bytes - before.used_bytes == x.nbytes
-    assert before.free_bytes - now.free_bytes == x.nbytes
-    with pytest.raises(unidev.UnsupportedOperation, match="no allocator statistics for the CPU"):
-        unidev.memory("cpu")
-
-
-def test_synchronize_takes_every_device() -> None:
-    unidev.synchronize()
-    unidev.synchronize("gpu:3")
 
 
 class Reporting:

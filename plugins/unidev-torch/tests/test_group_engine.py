@@ -57,7 +57,7 @@ def test_what_does_not_travel_by_it() -> None:
 
 
 def test_the_death_of_a_worker_is_an_error_of_the_framework(tmp_path: Path) -> None:
-    answer, _ = after_a_death("torch", tmp_path)
+    answer = after_a_death("torch", tmp_path)
     assert answer is not None
     assert answer.startswith("RuntimeError: "), answer
 

@@ -81,13 +81,6 @@ def test_what_the_storage_still_covers_is_copied() -> None:
     assert unidev.as_in_device(x, "cpu") is x  # it is not read
 
 
-def test_the_parts_of_a_sparse_tensor_are_checked() -> None:
-    x = torch.eye(3).to_sparse()
-    cut(x._values(), 4)
-    with pytest.raises(unidev.DeletedTensorError):
-        unidev.copy_to(x, "cpu")
-
-
 @pytest.mark.parametrize("nbytes", [0, 8])
 def test_a_model_with_a_released_parameter_is_neither_saved_nor_changed(
     nbytes: int, tmp_path: Path
