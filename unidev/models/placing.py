@@ -271,5 +271,6 @@ def _backend_of_container(model: Any, kind: str, *, takes_trees: bool) -> Backen
         )
     raise NotAModelError(
         f"a {kind_of(model)} of {names} tensors is not a model: as_in_device(x, device) "
-        "returns one with its tensors on the device."
+        "returns one with its tensors on the device, save_parameters(device_get(x), path) saves "
+        "them, and load_tensors(path, device) reads them."
     )

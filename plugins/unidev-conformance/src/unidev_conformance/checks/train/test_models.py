@@ -201,7 +201,8 @@ def test_what_is_no_model_is_refused(bench: Workbench, device: Device) -> None:
     models = bench.backend.models
     if models.takes_containers or models.rebuilds_containers:
         return
-    bench.expect(unidev.NotAModelError, unidev.place, {"x": x}, device)
+    error = bench.expect(unidev.NotAModelError, unidev.place, {"x": x}, device)
+    assert "save_parameters(device_get(x), path)" in str(error), f"no way to save it: {error}"
     bench.oracle.check_bytes(x, wholes(2, 3).tobytes(), f"on {device}, after being refused")
 
 
