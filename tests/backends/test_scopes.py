@@ -17,7 +17,7 @@ def innermost_scope():
 
 
 def test_leaving_what_was_not_entered_is_an_error_that_names_it() -> None:
-    with pytest.raises(unidev.ScopeError, match=r"<Device cpu:0 of numpy>.*not entered"):
+    with pytest.raises(unidev.ScopeError, match=r"<Device cpu:0 of numpy>.*not yield in it"):
         unidev.cpu().__exit__()
 
 

@@ -217,7 +217,7 @@ def leave_scope(owner: object, *exc_info: Any) -> None:
         other = next((each for each in entered if each.owner is owner), None)
         raise ScopeError(
             f"exit from `with {shown(owner)}:`, which was not entered in this thread or has "
-            "already been exited."
+            "already been exited. (A generator that several threads resume must not yield in it.)"
             if other is None
             else f"exit from `with {shown(owner)}:`, which another task entered, at {other}."
         )
