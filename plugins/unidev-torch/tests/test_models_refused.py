@@ -437,6 +437,8 @@ def test_a_trace_that_makes_tensors_elsewhere_is_named() -> None:
         unidev.check_same_device(net=traced)
     again = torch.jit.trace(unidev.place(Recorded(), "gpu:1"), x.to(GPU))
     assert unidev.place(again, "gpu:1")(x.to(GPU)).device == GPU
+    with pytest.raises(unidev.UnsupportedOperation, match="the module that was exported or traced"):
+        unidev.DataParallel(again, ["gpu:1", "gpu:0"])(x)
 
 
 def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:

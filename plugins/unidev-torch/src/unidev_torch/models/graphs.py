@@ -69,11 +69,9 @@ def moved(modules: Sequence[tuple[str, torch.nn.Module]], native: torch.device) 
 
 def check_replica(modules: Sequence[tuple[str, torch.nn.Module]], device: Device) -> None:
     """Refuse a replica whose graph makes or keeps tensors elsewhere: replicas share the graph."""
-    native = device.native
-    for module in _with_graphs(modules):
-        if not all(_is_there(node, native) for node in _calls(module)) or any(
-            x.device != native for _, _, x in _kept(module)
-        ):
+    scripts = [module for _, module in modules if isinstance(module, torch.jit.ScriptModule)]
+    for module in _with_graphs(modules) + scripts:
+        if any(x.device != device.native for *_, x in (*made_in(module), *_kept(module))):
             raise UnsupportedOperation(
                 f"a replica of a {type(module).__name__} on {device}",
                 "its graph makes tensors on another device: give DataParallel the module that was "
