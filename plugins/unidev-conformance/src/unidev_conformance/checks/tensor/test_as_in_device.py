@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def _spellings(device: Device) -> list[Any]:
     found = [device, str(device), device.native, device.native_name]
+    found += [device.index] * (device.kind == "gpu")
     return [*found, device.kind] if device.index == 0 else found
 
 

@@ -48,6 +48,8 @@ def test_dict_list_tuple(bench: Workbench) -> None:
         _check_copied(bench, tree, unidev.copy_to(tree, target), target, f"{source} to {target}")
     for source, target in bench.ring():
         _check_any_nesting(bench, source, target)
+    source, target = bench.devices[0], bench.devices[-1]
+    _check_tree(bench, strategies.large(bench.dtypes(source, target)), source, target)
 
 
 def _check_any_nesting(bench: Workbench, source: Device, target: Device) -> None:

@@ -89,6 +89,7 @@ def test_from_a_list(bench: Workbench, device: Device) -> None:
     largest = int(np.iinfo(integer).max)
     for data, name in (
         ([1.5, -2.0], "float32"), ([1, largest], integer), ([True, False], "bool"),
+        ([1j, 2], "complex64"), (2.5j, "complex64"), (True, "bool"),
         ([[1.5], [2.5]], "float32"), (((1, 2), (3, 4)), integer), (1.5, "float32"), (7, integer),
     ):  # fmt: skip
         if name not in bench.dtypes(device):
@@ -100,11 +101,18 @@ def test_from_a_list(bench: Workbench, device: Device) -> None:
         assert x.dtype == dtypes[name], f"{where}: dtype {x.dtype}, not {name}"
         assert tuple(x.shape) == expected.shape, f"{where}: shape {tuple(x.shape)}"
         bench.oracle.check_bytes(x, expected.tobytes(), where)
-    if integer in bench.dtypes(device):
-        for name, made in {
-            "full": unidev.full(3, 7, device=device), "arange": unidev.arange(3, device=device),
-        }.items():  # fmt: skip
-            assert made.dtype == dtypes[integer], f"{name} of ints on {device}: dtype {made.dtype}"
+    makers: tuple[tuple[str, Callable[[], Any], str], ...] = (
+        ("full", lambda: unidev.full(3, 7, device=device), integer),
+        ("full", lambda: unidev.full(3, 7.5, device=device), "float32"),
+        ("full", lambda: unidev.full(3, True, device=device), "bool"),
+        ("arange", lambda: unidev.arange(3, device=device), integer),
+        ("arange", lambda: unidev.arange(0, 3, 0.5, device=device), "float32"),
+        ("randn", lambda: unidev.randn(3, device=device), "float32"),
+    )
+    for name, call, dtype in makers:
+        if dtype in bench.dtypes(device):
+            found = call().dtype
+            assert found == dtypes[dtype], f"{name} on {device}: dtype {found}, not {dtype}"
     bench.expect(unidev.InvalidDataError, unidev.array, [1, largest + 1], device=device)
 
 
@@ -319,8 +327,17 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
             refused.append(error)
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after a task's `with {device}`")
 
+    async def made() -> Any:
+        return unidev.zeros(3)
+
     async def tasks() -> None:
         await asyncio.gather(task(first), task(second))
+        with first:
+            within = asyncio.ensure_future(made())
+            await asyncio.sleep(0)
+            later = asyncio.ensure_future(made())
+        bench.oracle.check_device(await within, first, f"in a task that `with {first}` created")
+        bench.oracle.check_device(await later, bench.cpu, f"in one that began after {first}")
 
     asyncio.run(tasks())
     has_own = not isinstance(bench.backend.native_scope, Unsupported)

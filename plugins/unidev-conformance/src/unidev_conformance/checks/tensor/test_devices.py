@@ -102,6 +102,8 @@ def test_aliases_mean_one_device(bench: Workbench) -> None:
         aliases: list[object] = [device, str(device), device.native, device.native_name]
         if device.index == 0:
             aliases.append(device.kind)
+        if device.kind == "gpu":
+            aliases.append(device.index)
         for alias in aliases:
             found = bench.works(unidev.as_device, alias)
             assert found is device, f"{alias!r} means {found!r}, not {device!r}"

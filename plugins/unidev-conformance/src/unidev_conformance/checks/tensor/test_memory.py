@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev_conformance.kit.inputs import samples
+from unidev_conformance.kit.inputs.containers import Slotted
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
@@ -24,7 +27,12 @@ _LOOP = 10
 @check(required=True, needs=("probe.allocated_bytes",), over="ring")
 def test_returns_after_del(bench: Workbench, source: Device, target: Device) -> None:
     """A dropped copy's memory is released without garbage collection, while its source lives."""
-    for name, verb in (("copy_to", unidev.copy_to), ("as_in_device", unidev.as_in_device)):
+    verbs: dict[str, Callable[[Any, Device], object]] = {
+        "copy_to": unidev.copy_to, "as_in_device": unidev.as_in_device,
+    }  # fmt: skip
+    if target is bench.devices[-1]:
+        verbs["a refused copy"] = _refused
+    for name, verb in verbs.items():
 
         def use(x: Any, target: Device = target, verb: Any = verb) -> None:
             copied = verb(x, target)
@@ -33,6 +41,11 @@ def test_returns_after_del(bench: Workbench, source: Device, target: Device) -> 
         where = f"{name}, {source} to {target}"
         fresh = partial(bench.make, samples.big(), source)
         bench.check_leaves_nothing(use, fresh, device=target, where=where)
+
+
+def _refused(x: Any, target: Device) -> None:
+    with contextlib.suppress(unidev.UnsupportedContainerError):
+        unidev.copy_to([x, Slotted(x)], target)
 
 
 @check(required=True, needs=("probe.allocated_bytes",), over="ring")

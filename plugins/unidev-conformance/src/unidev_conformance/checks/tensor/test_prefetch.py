@@ -27,6 +27,7 @@ _COUNT = 8
 @check(required=True, over="devices")
 def test_in_order_on_the_device(bench: Workbench, device: Device) -> None:
     """Host arrays and tensors arrive on the device, in order, in memory of their own."""
+    _check_many(bench, device)
     for source in bench.devices:
         x = bench.matrix(source)
         batches = [(np.full(3, number, np.float32), x, "name") for number in range(_COUNT)]
@@ -38,6 +39,16 @@ def test_in_order_on_the_device(bench: Workbench, device: Device) -> None:
             bench.oracle.check_bytes(made, np.full(3, number, np.float32).tobytes(), where)
             bench.oracle.check_copy(x, copied, device, where)
             assert name == "name", f"{where}: a string became {name!r}"
+
+
+def _check_many(bench: Workbench, device: Device) -> None:
+    """More batches than any depth, of growing sizes; each iteration begins anew."""
+    batches = [np.arange(number, dtype=np.float32) for number in range(1, 70)]
+    loop: Any = unidev.prefetch(batches, device, depth=5)
+    assert len(loop) == len(batches), f"its length is {len(loop)}, not {len(batches)}"
+    next(iter(loop))
+    for number, (x, expected) in enumerate(zip(loop, batches, strict=True)):
+        bench.oracle.check_bytes(x, expected.tobytes(), f"number {number} of many on {device}")
 
 
 @check(required=True, over="devices")

@@ -68,6 +68,7 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
     """Copies made by several threads at once are correct, and share no memory."""
     devices = bench.devices
     names = [name for name in bench.dtypes(*devices) if samples.is_numpy_dtype(name)]
+    shared = [bench.make(_values(0, dtype), devices[-1]) for dtype in names]
     start = threading.Barrier(THREADS)
 
     def work(number: int) -> list[tuple[str, bytes, Any]]:
@@ -78,6 +79,9 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
             dtype = names[(number // 2 + turn) % len(names)]  # two threads at once have the same
             values, target = _values(number, dtype), devices[(number + turn) % len(devices)]
             x = bench.make(values, source)
+            if turn % 3 == 0:  # all threads copy one tensor to one device
+                dtype, target = names[turn % len(names)], devices[turn % len(devices)]
+                values, x = _values(0, dtype), shared[turn % len(names)]
             y = unidev.copy_to(x, target)
             where = f"thread {number}, {dtype}, {source} to {target}"
             bench.oracle.check_copy(x, y, target, where)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import unidev
 from unidev.values import PlannedTransfer
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit.inputs import samples
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _NEEDS = ("tracer", "probe.read_out")
 _PATIENCE_S = 60
 _READS = 10
+_MANY = 1_100
+"""More reads than any small table of a tracer has."""
 
 
 class _RefusedError(Exception):
@@ -96,11 +99,27 @@ def test_read_is_reported_once(bench: Workbench) -> None:
         assert found == samples.counting((2, 3), "float32").tobytes(), f"{where}: {values!r}"
         bench.probe.read_out(x)
         scope.check(1, f"{where}, after the scope")
+    _check_many(bench, bench.gpus()[-1])
     x = bench.matrix(bench.cpu)
     (scope,), _ = _scopes(bench, "only")
     with scope():
         bench.probe.read_out(x)
     scope.check(0, "a read on the CPU")
+
+
+def _check_many(bench: Workbench, gpu: Device) -> None:
+    """A trace has each of many reads, and counts those beyond its limit; also in another trace."""
+    x = bench.matrix(gpu)
+    with unidev.trace_transfers() as trace, unidev.trace_transfers(limit=3) as short:
+        for _ in range(_MANY):
+            bench.probe.read_out(x)
+    for each, kept in ((trace, _MANY), (short, 3)):
+        found = len(each.transfers), each.count, each.left_out, each.total_bytes
+        expected = kept, _MANY, _MANY - kept, _MANY * 24
+        assert found == expected, (
+            f"of {_MANY} reads on {gpu}, a trace keeps, counts, leaves out, and has bytes: "
+            f"{found}, not {expected}"
+        )
 
 
 def _check_transfer(

@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,8 @@ _AFTER_SEED_7: dict[str, tuple[list[float], list[float]]] = {
     ),
 }
 """What ``rand(3)`` gives, and ``randn(3)`` after it: by NumPy's Philox, whatever the framework."""
+_OF_MANY = {"float16": 2904358151, "float32": 3744175070, "float64": 1101052875}
+"""The checksums of ``rand((301, 7))`` after those."""
 
 
 @check(required=True, over="devices")
@@ -48,6 +51,9 @@ def test_of_a_seed(bench: Workbench, device: Device) -> None:
             found = make(3, dtype=dtype, device=device)
             where = f"{make.__name__} of {dtype} on {device} after seed(7)"
             bench.oracle.check_bytes(found, np.array(numbers, dtype).tobytes(), where)
+        many = bench.probe.read(unidev.rand((301, 7), dtype=dtype, device=device))
+        found_crc, crc = zlib.crc32(many), _OF_MANY[dtype]
+        assert found_crc == crc, f"rand((301, 7)) after those: CRC {found_crc}, not {crc}"
         bench.evidence.add("drawn", f"{dtype} on {device}")
 
 

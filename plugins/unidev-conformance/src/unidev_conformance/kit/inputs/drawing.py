@@ -8,6 +8,7 @@ each further limit, and the rest is drawn, from a seed: the same each time.
 from __future__ import annotations
 
 import functools
+import tempfile
 import zlib
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -47,8 +48,24 @@ HOST_LAYOUTS: Mapping[str, Callable[[Array], tuple[Array, Array]]] = {
     "of every second element": lambda x: _both(np.repeat(x, 2, -1), (..., slice(None, None, 2))),
     "big-endian": lambda x: _both(x.astype(x.dtype.newbyteorder(">")), ...),
     "broadcast": lambda x: (once := x[:1].copy(), np.broadcast_to(once, x.shape)),
+    "of a packed record": lambda x: _both(_packed(x), ...),
+    "of a file": lambda x: _both(_mapped(x), ...),
 }
 """Layouts of an array: the one that owns the memory, and the one with the layout."""
+
+
+def _packed(values: Array) -> Array:
+    records = np.zeros(values.shape, [("tag", "u1"), ("x", values.dtype)])
+    records["x"] = values
+    found: Array = records["x"]
+    return found
+
+
+def _mapped(values: Array) -> Array:
+    with tempfile.TemporaryFile() as file:
+        mapped = np.memmap(file, values.dtype, "w+", shape=values.shape)
+    mapped[...] = values
+    return mapped
 
 
 def _both(owner: Array, index: Any) -> tuple[Array, Array]:

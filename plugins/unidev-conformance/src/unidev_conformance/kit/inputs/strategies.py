@@ -177,6 +177,15 @@ def _nested(rng: Random, leaves: Sequence[Any], depth: int) -> Any:
     return inner if kind == "list" else tuple(inner)
 
 
+def large(dtypes: Sequence[str]) -> Any:
+    """300 leaves, and one that is 40 containers deep."""
+    deep: Any = Leaf(dtypes[0], "contiguous", 300)
+    for number in range(40):
+        deep = [deep, number] if number % 2 else {"in": (deep,)}
+    names = zip(itertools.cycle(dtypes), range(300), strict=False)
+    return {"wide": [Leaf(name, "contiguous", number) for name, number in names], "deep": deep}
+
+
 def all_tied(dtypes: Sequence[str], layouts: Sequence[str], count: int) -> list[Leaf]:
     """Twice ``count`` leaves: each dtype and layout if they are so many, and each leaf repeated."""
     pairs = zip(itertools.cycle(dtypes), itertools.cycle(layouts), range(count), strict=False)
