@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from functools import lru_cache
 from importlib.metadata import distributions, entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import visible_gpus
@@ -13,7 +16,7 @@ from unidev.errors import DeviceNotFoundError
 from unidev_jax.framework import jax
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from unidev.contract import Backend
 
@@ -140,8 +143,19 @@ def gpus_of_the_driver() -> int | None:
 
 def gpu_plugins() -> list[tuple[str, str]]:
     """The accelerator and version of each plugin of JAX's that is installed for a GPU."""
-    names = {each.metadata["Name"].lower().replace("_", "-") for each in distributions()}
-    return [(found[1], found[2]) for name in sorted(names) if (found := _PLUGIN.fullmatch(name))]
+    times = [(path, Path(path).stat().st_mtime_ns) for path in sys.path if Path(path).is_dir()]
+    return list(_plugins_of(distributions, tuple(times)))
+
+
+@lru_cache(maxsize=1)
+def _plugins_of(
+    listed: Callable[[], Iterable[Any]],
+    _times: tuple[tuple[str, int], ...],
+) -> tuple[tuple[str, str], ...]:
+    """Kept while no folder of ``sys.path`` changes: reading all names takes a tenth of a second."""
+    names = {each.metadata["Name"].lower().replace("_", "-") for each in listed()}
+    found = map(_PLUGIN.fullmatch, sorted(names))
+    return tuple((each[1], each[2]) for each in found if each)
 
 
 def _has_other_plugins() -> bool:
