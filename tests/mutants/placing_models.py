@@ -286,6 +286,12 @@ def lists_are_not_looked_into(backend):
     replace_value(TorchModels, "beside", lambda self, layer: ())
 
 
+@torch_mutant("placing.unregistered_is_named", everywhere="unidev.contract.models:found_in")
+def objects_are_not_looked_into(found_in, value, is_wanted, name="", deep=0, *above):
+    """A distribution in an attribute is left there: ``Module.to``."""
+    return found_in(value, is_wanted, name, min(deep, 1), *above)
+
+
 @torch_mutant(
     "placing.gradient_of_an_embedding", around=".probe.training:TorchModelProbe.embedding"
 )

@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import nullcontext
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.contract.dtypes import portable_name
@@ -179,10 +180,10 @@ class Models(AnyModels, ABC):
         return ()
 
     def beside(self, layer: Any) -> Iterator[tuple[str, Any]]:
-        """Tensors and layers in attributes of ``layer`` and containers there, registered or not."""
+        """Tensors and layers in attributes of ``layer``, and in containers and objects there."""
         wanted = (*self.backend.tensor_types, *self.backend.model_types)
         for name, value in vars(layer).items():
-            yield from found_in(value, lambda x: issubclass(type(x), wanted), name, also_sets=True)
+            yield from found_in(value, lambda x: issubclass(type(x), wanted), name, deep=3)
 
     def unregistered(self, model: Model) -> Mapping[str, Tensor]:
         """Tensors that ``model`` keeps without registering them, by path, by the two above."""
@@ -432,23 +433,25 @@ def found_in(
     value: Any,
     is_wanted: Callable[[Any], bool],
     name: str = "",
-    also_sets: bool = False,
+    deep: int = 0,
     _above: tuple[int, ...] = (),
 ) -> Iterator[tuple[str, Any]]:
     """Each wanted object in nested dicts, lists and tuples, or ``value`` itself, with its name.
 
-    ``name`` is that of ``value``; keys follow: ``state.momentum.0``. ``also_sets``: deques, too.
+    ``name`` is that of ``value``; keys follow: ``state.momentum.0``. ``deep``: in sets and deques,
+    too, and if it is above 1 in attributes of objects, that many levels of them less one.
     """
     if id(value) in _above:
         return
-    is_open = isinstance(value, (dict, list, tuple)) or (  # TensorFlow's are proxies
-        also_sets and isinstance(value, (set, frozenset, deque))
-    )
-    if is_open:
-        _above = (*_above, id(value))
-        for key, child in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from found_in(
-                child, is_wanted, f"{name}.{key}" if name else str(key), also_sets, _above
-            )
-    elif is_wanted(value):
-        yield name, value
+    held = value
+    if not isinstance(value, (dict, list, tuple)):  # TensorFlow's are proxies
+        if is_wanted(value):
+            yield name, value
+            return
+        if not (deep and isinstance(value, (set, frozenset, deque))):
+            if deep < 2 or not type(value).__dictoffset__ or isinstance(value, (type, ModuleType)):
+                return
+            held, deep = vars(value), deep - 1
+    _above = (*_above, id(value))
+    for key, child in list(held.items()) if isinstance(held, dict) else enumerate(held):
+        yield from found_in(child, is_wanted, f"{name}.{key}" if name else str(key), deep, _above)

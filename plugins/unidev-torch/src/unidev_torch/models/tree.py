@@ -114,7 +114,7 @@ def _moves_itself(module: torch.nn.Module) -> bool:
 
 
 def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Tensors and modules in its attributes, and in containers there, beside its registries.
+    """Tensors and modules in its attributes, containers and objects there, beside its registries.
 
     And what stands for the tensors that its graph makes.
     """
@@ -131,7 +131,7 @@ def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
             if f"{key}_orig" not in module._parameters:  # else spectral_norm computes it each time
                 found.append((key, value))
         else:
-            found += found_in(value, _is_wanted, key, also_sets=True)
+            found += found_in(value, _is_wanted, key, deep=3)
     return found
 
 

@@ -10,6 +10,7 @@ import warnings
 from contextlib import ExitStack
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given
@@ -378,8 +379,12 @@ def test_remembered_device_follows(bench: Workbench, device: Device) -> None:
 
 @check(needs=("models", "probe.models.keeping"), over="devices")
 def test_unregistered_is_named(bench: Workbench, device: Device) -> None:
-    """A tensor that stays elsewhere, since the model does not register it, is named each time."""
+    """A tensor that stays elsewhere, since the model does not register it, is named each time.
+
+    Also in an object: a distribution, a graph.
+    """
     model = bench.probe.models.keeping(bench.make(INPUT, bench.cpu))
+    model.held = SimpleNamespace(inner=SimpleNamespace(x=bench.make(INPUT, bench.cpu)))
     for again in (False, True):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
@@ -387,10 +392,11 @@ def test_unregistered_is_named(bench: Workbench, device: Device) -> None:
         said = [str(each.message) for each in caught if each.category is LeftBehindWarning]
         where = f"on {device}{', placed again' if again else ''}"
         assert bool(said) is (device is not bench.cpu), f"{where}: warnings are {said}"
-        assert all("kept.0 on cpu:0" in each for each in said), f"{where}: not named in {said}"
+        for path in ("kept.0", "held.inner.x"):
+            assert all(f"{path} on cpu:0" in each for each in said), f"{where}: not in {said}"
     if device is not bench.cpu:
         error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, net=model)
-        assert "net.kept.0" in error.devices, f"check_same_device names {sorted(error.devices)}"
+        assert {"net.kept.0", "net.held.inner.x"} <= error.devices.keys(), sorted(error.devices)
     bench.evidence.add("devices", str(device))
 
 
