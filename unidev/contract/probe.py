@@ -115,9 +115,9 @@ class Probe(BackendPart, ABC):
 
         Name here whatever ``make`` and the views do not give: variables and parameters (called so),
         strings, ragged, sparse, quantized, masked and read-only ones, lazily conjugated ones, other
-        byte orders, dtypes that ``Backend.dtypes`` lacks. ``read`` and ``extents`` must cover each
-        of their parts, such as indices and masks. ``copy_to`` on their own device must work; a
-        backend may refuse to move one to another device, or to read it.
+        byte orders, those on a "mapped file" (called so, and writable), dtypes that ``dtypes``
+        lacks. ``read`` and ``extents`` must cover each of their parts, such as indices and masks.
+        ``copy_to`` on their own device must work; to move or to read one may be refused.
         """
         return {}
 

@@ -6,6 +6,7 @@ import copy
 import io
 import pickle
 import random
+import tempfile
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -76,9 +77,8 @@ class NumpyProbe(Probe):
 
     def read(self, x: Array) -> bytes:
         """``tobytes`` gives C order; of a masked array, of its values and its mask."""
-        if isinstance(x, np.ma.MaskedArray):
-            return x.data.tobytes() + np.ma.getmaskarray(x).tobytes()
-        return x.tobytes()
+        mask = np.ma.getmaskarray(x).tobytes() if isinstance(x, np.ma.MaskedArray) else b""
+        return x.view(np.ndarray).tobytes() + mask
 
     def same_memory(self, x: Array) -> Array:
         """A view."""
@@ -148,6 +148,7 @@ class NumpyProbe(Probe):
             "records": np.array([(1, 2.5), (3, 4.5)], dtype=[("a", "i4"), ("b", ">f8")]),
             "text": np.array(["a", "bc"]),
             "dates": np.array(["2026-11-21", "NaT"], "M8[D]"),
+            "times": np.array([3], "m8[s]"),
             "read-only": read_only,
             "read-only, without dimensions": scalar,
             "big-endian": np.arange(3, dtype=">i4"),
@@ -156,8 +157,10 @@ class NumpyProbe(Probe):
         }
         if device.kind != "cpu":
             return {name: SimulatedArray.place(x, device) for name, x in found.items()}
+        mapped = np.memmap(tempfile.TemporaryFile(), "f4", "w+", shape=(2, 3))  # noqa: SIM115
         masked = np.ma.MaskedArray([1.0, 2.0, 3.0], mask=[False, True, False], fill_value=7.0)
-        return {**found, "masked": masked, "matrix": np.matrix([[1.0, 2.0]])}
+        more = {"masked": masked, "matrix": np.matrix([[1.0, 2.0]]), "mapped file": mapped}
+        return {**found, **more}
 
     def references(self, device: Device) -> Mapping[str, Array]:
         """Arrays of objects, and records with a field of objects."""
@@ -189,6 +192,4 @@ def _extent(x: Array) -> Extent:
 def _beside(x: Array, views: Mapping[str, Array]) -> Mapping[str, Array]:
     """The same views, on the device of ``x``."""
     device = getattr(x, "simulated_device", None)
-    if device is None:
-        return views
-    return {name: SimulatedArray.place(view, device) for name, view in views.items()}
+    return views if device is None else {n: SimulatedArray.place(views[n], device) for n in views}

@@ -149,8 +149,7 @@ def gpu_plugins() -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=1)
 def _plugins_of(
-    listed: Callable[[], Iterable[Any]],
-    _times: tuple[tuple[str, int], ...],
+    listed: Callable[[], Iterable[Any]], _times: tuple[tuple[str, int], ...]
 ) -> tuple[tuple[str, str], ...]:
     """Kept while no folder of ``sys.path`` changes: reading all names takes a tenth of a second."""
     names = {each.metadata["Name"].lower().replace("_", "-") for each in listed()}

@@ -75,6 +75,8 @@ class _Special:
             assert not refused, f"{self.where}: not copied on its own device"
             self._check_reads(content)
             self._check_extents()
+            if "mapped" in self.name:
+                self._check_apart(content)
         bench.oracle.check_bytes(x, content, f"{self.where}, the source")
         bench.oracle.check_device(x, self.source, f"{self.where}, the source")
         after = current(bench)
@@ -117,6 +119,17 @@ class _Special:
             return
         flags = autograd.is_differentiable(self.x), autograd.is_differentiable(y)
         assert flags[0] == flags[1], f"{where}: differentiable, the source and the copy: {flags}"
+
+    def _check_apart(self, content: bytes) -> None:
+        """By writing: two maps of a file have one memory at two addresses."""
+        copies = [_WAYS[way](self.x, self.target) for way in _WAYS if way != "as_in_device"]
+        for number, each in enumerate((self.x, *copies)):
+            self.bench.probe.write(each, 7)
+            for other in copies[number:]:
+                self.bench.oracle.check_bytes(
+                    other, content, f"{self.where}, and a map of its file"
+                )
+        self.bench.probe.write(self.x, 0)
 
     def _check_reads(self, content: bytes) -> None:
         """``to_numpy`` twice: two arrays of the tensor's values, each with memory of its own."""

@@ -93,10 +93,13 @@ class JaxProbe(Probe):
         made: dict[str, Any] = {
             "key": jax.random.key(7),
             "float8_e4m3fn": np.ones((2, 3), jnp.float8_e4m3fn),
-            "int4": np.ones((2, 3), jnp.int4),
+            "int4": np.ones((3, 3), jnp.int4),
             "not committed": np.ones((2, 3), np.float32),
         }
-        return {name: jax.device_put(x, device.native) for name, x in made.items()}
+        mesh = jax.sharding.Mesh([device.native], ("x",))
+        on_mesh = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
+        found = {name: jax.device_put(x, device.native) for name, x in made.items()}
+        return {**found, "on a mesh of one": jax.device_put(made["not committed"], on_mesh)}
 
     def read_out(self, x: Any) -> object:
         """By NumPy, from a new array: JAX keeps what was read with the array that was read."""

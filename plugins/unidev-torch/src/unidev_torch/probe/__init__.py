@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -80,7 +81,11 @@ class TorchProbe(Probe):
             "deterministic": torch.are_deterministic_algorithms_enabled(),
             "threads": torch.get_num_threads(),
             "rng": torch.get_rng_state().numpy().tobytes(),
-            "accelerator rng": None if module is None else _rng_states(module),
+            "accelerator rng": module
+            and [
+                module.get_rng_state(index).numpy().tobytes()
+                for index in range(module.device_count())
+            ],
             "filters": tuple(warnings.filters),
         }
 
@@ -214,19 +219,19 @@ def _parts(x: torch.Tensor) -> list[torch.Tensor]:
 def _on_the_host() -> dict[str, torch.Tensor]:
     """Those that torch's simulated devices do not hold."""
     eye = torch.eye(4)
-    with warnings.catch_warnings():  # of beta state, once in a process
+    with tempfile.NamedTemporaryFile() as file, warnings.catch_warnings():  # of beta state, once
         warnings.simplefilter("ignore")
         return {
             "sparse": eye.to_sparse(), "csr": eye.to_sparse_csr(), "csc": eye.to_sparse_csc(),
             "bsr": eye.to_sparse_bsr((2, 2)), "bsc": eye.to_sparse_bsc((2, 2)),
+            "mapped file": torch.from_file(file.name, shared=True, size=6),
             "quantized": torch.quantize_per_tensor(eye, 0.5, 2, torch.qint8),
         }  # fmt: skip
 
 
 def _tensors_of(packed: Any) -> list[torch.Tensor]:
     """All but the sizes of batches, which torch keeps on the CPU."""
-    found = packed.data, packed.sorted_indices, packed.unsorted_indices
-    return [x for x in found if x is not None]
+    return [x for x in (packed[0], *packed[2:]) if x is not None]
 
 
 def _packed(x: torch.Tensor, *, enforce_sorted: bool) -> Any:
@@ -238,11 +243,6 @@ def _native(device: Device) -> torch.device:
     """Not ``device.native``, which is under test."""
     if device.kind == "cpu":
         return torch.device("cpu")
-    accelerator = torch.accelerator.current_accelerator()
-    if accelerator is None:
+    if (accelerator := torch.accelerator.current_accelerator()) is None:
         raise LookupError(f"torch has no accelerator, so there is no {device}")
     return torch.device(accelerator.type, device.index)
-
-
-def _rng_states(module: Any) -> list[bytes]:
-    return [module.get_rng_state(index).numpy().tobytes() for index in range(module.device_count())]
