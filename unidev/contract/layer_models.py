@@ -128,9 +128,11 @@ class LayerModels(Models):
         return self._once(found for found in self.walk(model) if found.is_parameter)
 
     def trainable(self, model: Any) -> Mapping[str, Any]:
-        """By each variable's ``trainable``, which freezing a layer clears."""
+        """By each variable's ``trainable``, which freezing clears, if its dtype has gradients."""
         return self._once(
-            found for found in self.walk(model) if found.is_parameter and found.variable.trainable
+            found
+            for found in self.walk(model)
+            if found.is_parameter and found.variable.trainable and _is_real(found.variable.dtype)
         )
 
     def tensors(self, model: Any) -> Mapping[str, Any]:
@@ -162,6 +164,11 @@ class LayerModels(Models):
         for one in found:
             unique.setdefault(id(self.native(one.variable)), one)
         return {one.name: one.variable for one in unique.values()}
+
+
+def _is_real(dtype: Any) -> bool:
+    """Whether there are gradients with respect to a dtype, or its name; not for integers."""
+    return getattr(dtype, "name", str(dtype)).startswith(("float", "bfloat", "complex"))
 
 
 def _joined(path: str, name: str) -> str:

@@ -160,7 +160,7 @@ class Models(AnyModels, ABC):
 
     @abstractmethod
     def trainable(self, model: Model) -> Mapping[str, Tensor]:
-        """The parameters that are not frozen."""
+        """The parameters that are not frozen, and not of integers: those that have gradients."""
 
     @abstractmethod
     def tensors(self, model: Model) -> Mapping[str, Tensor]:

@@ -65,8 +65,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         Gradients are new tensors, each of the dtype and on the device of its parameter; unless
         tensors are immutable, they share no memory with each other or with a parameter. For a
         container, they come in a container of the same structure; for a model, in a dict by
-        parameter name, without frozen parameters. Parameters that the loss does not depend on get
-        zero gradients. Gradients that the framework stores (``x.grad``) are not changed.
+        parameter name, without frozen ones and integers. Parameters that the loss does not depend
+        on get zero gradients. Gradients that the framework stores (``x.grad``) are not changed.
 
     Raises:
         InvalidDataError: ``function`` is not one.

@@ -77,6 +77,14 @@ def test_what_a_loss_changes_in_its_model_changes_in_the_users() -> None:
     assert not isinstance(net.norm.mean.get_raw_value(), jax.core.Tracer)
 
 
+def test_parameters_of_integers_bools_and_keys_have_no_gradients() -> None:
+    given = (jnp.ones(2), jnp.arange(2), jnp.array([True]), jax.random.key(0))
+    net = nnx.Dict({f"x{at}": nnx.Param(x) for at, x in enumerate(given)})
+    _, gradients = unidev.value_and_grad(lambda net: net.x0[...].sum())(net)
+    assert list(gradients) == ["x0"]
+    assert unidev.sgd(net, gradients, lr=0.5).x0[...].tolist() == [0.5, 0.5]
+
+
 def test_a_loss_that_raises_changes_nothing() -> None:
     net = Net()
     mean = net.norm.mean.get_raw_value()

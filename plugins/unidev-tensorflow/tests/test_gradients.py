@@ -78,6 +78,17 @@ def test_the_gradient_of_a_lookup_comes_dense():
     np.testing.assert_array_equal(layer.embeddings.numpy(), before - slope.numpy())
 
 
+def test_a_variable_of_integers_has_no_gradient():
+    class Counting(tf.Module):
+        def __init__(self):
+            self.count, self.scale = tf.Variable([1, 2]), tf.Variable([1.0, 2.0])
+
+    model = Counting()
+    _, slopes = unidev.value_and_grad(lambda model: tf.reduce_sum(model.scale))(model)
+    assert list(slopes) == ["scale"]
+    assert unidev.sgd(model, slopes, lr=0.5).scale.numpy().tolist() == [0.5, 1.5]
+
+
 def test_a_tape_round_it_sees_neither_the_loss_nor_the_gradients():
     x = tf.Variable([2.0])
     with tf.GradientTape(persistent=True) as tape:

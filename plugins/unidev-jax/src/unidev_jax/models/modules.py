@@ -12,7 +12,7 @@ from unidev.errors import UnsupportedOperation
 from unidev_jax import arrays
 from unidev_jax.arrays import check_whole
 from unidev_jax.copying import copied
-from unidev_jax.framework import jax
+from unidev_jax.framework import jax, jnp
 from unidev_jax.models import optimizers
 from unidev_jax.models.flax import nnx
 from unidev_jax.models.tree import (
@@ -56,7 +56,7 @@ class JaxModels(Models):
         return {one.path: one.part for one in once(walk(model)) if isinstance(one.part, nnx.Param)}
 
     def trainable(self, model: Any) -> Mapping[str, Any]:
-        """Those not made with ``trainable=False``."""
+        """Those not made with ``trainable=False``, of a dtype that has gradients."""
         found = self.parameters(model)
         return {path: x for path, x in found.items() if is_trainable(x)}
 
@@ -202,8 +202,10 @@ class JaxModels(Models):
 
 
 def is_trainable(parameter: Any) -> bool:
-    """Whether it was made without ``trainable=False``."""
-    return bool(parameter.get_metadata("trainable", True))
+    """Whether it was made without ``trainable=False``, and not of integers, bools or keys."""
+    value = parameter.get_raw_value()
+    is_number = not is_array(value) or jnp.issubdtype(value.dtype, np.inexact)
+    return is_number and bool(parameter.get_metadata("trainable", True))
 
 
 def raw(x: Any) -> Any:
