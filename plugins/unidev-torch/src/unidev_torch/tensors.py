@@ -159,7 +159,7 @@ def unstorable(x: torch.Tensor) -> str | None:
 def wraps(x: torch.Tensor) -> bool:
     """Whether other tensors hold the values of ``x``, a subclass, whose storage has no memory."""
     try:
-        return type(x) not in _PLAIN and x.untyped_storage().data_ptr() < 0
+        return type(x) not in {*_PLAIN, *_LAZY} and x.untyped_storage().data_ptr() < 0
     except RuntimeError:
         return True
 
