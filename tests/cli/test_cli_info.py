@@ -205,8 +205,9 @@ def test_the_other_distribution_named_unidev_is_noticed(unidev, tmp_path) -> Non
     assert "notice: the PyPI distribution `unidev` 0.9" in done.stdout
 
 
-def test_a_misspelt_variable_is_noticed(unidev) -> None:
-    shown = unidev("info", UNIDEV_BACKED="x").stdout
+def test_a_misspelt_or_invalid_variable_is_noticed(unidev) -> None:
+    shown = unidev("info", UNIDEV_BACKED="x", UNIDEV_TORCHRUN_TIMEOUT="soon").stdout
+    assert "notice: UNIDEV_TORCHRUN_TIMEOUT='soon' must be a positive number" in shown
     assert "unidev does not use these variables: UNIDEV_BACKED" in shown
 
 

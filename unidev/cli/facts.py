@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import unidev
 from unidev.backends.queries import ask_all
 from unidev.cli.gpus import gpus
-from unidev.system.settings import SETTINGS
+from unidev.errors import UnidevError
+from unidev.system.settings import SETTINGS, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,11 +53,7 @@ def variables(plugins: list[Answer]) -> dict[str, str]:
 
 def environment() -> dict[str, str]:
     """The ``UNIDEV_`` variables that are set, and their values."""
-    return {
-        name: value
-        for name, value in sorted(os.environ.items())
-        if name.startswith("UNIDEV_") and value
-    }
+    return {name: x for name, x in sorted(os.environ.items()) if name.startswith("UNIDEV_") and x}
 
 
 def notices(meanings: Mapping[str, str]) -> list[str]:
@@ -73,7 +70,16 @@ def notices(meanings: Mapping[str, str]) -> list[str]:
     if unknown:
         known = ", ".join(meanings)
         found.append(f"unidev does not use these variables: {', '.join(unknown)} (it uses {known})")
-    return found
+    return [*found, *filter(None, map(_invalid, SETTINGS))]
+
+
+def _invalid(variable: Setting) -> str | None:
+    """The error that its value will be when it is read."""
+    try:
+        variable.value()
+    except UnidevError as error:
+        return str(error)
+    return None
 
 
 def _completed(answer: Answer, together: list[Answer]) -> Answer:
