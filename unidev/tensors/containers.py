@@ -222,6 +222,7 @@ class Opened:
         is_plain_or_lazy = is_plain(cls) or is_lazy(cls)
         if kind == MODEL or (is_root and is_plain(cls)):
             raise not_a_tensor(leaf)
+        known = len(openers)
         functions, opened, looked_into = _functions_for(leaf), None, leaf
         if functions is None and openers and not is_plain_or_lazy:
             opened = opened_by_a_framework(leaf)
@@ -232,9 +233,10 @@ class Opened:
         if not is_plain_or_lazy:
             counts_numpy = self._counts_numpy(may_move=kind == CONTAINER or is_root or is_known)
             hidden = path_to_tensor(looked_into, counts_numpy=counts_numpy)
-        must_open = is_root and opened is not None
-        if kind == CONTAINER:
-            must_open = is_root or is_lazy(cls) or is_opaque(cls)
+        if len(openers) > known:  # looking at a tensor has loaded what may know its container
+            return self._way_into(position, leaf, kind)
+        must_open = is_root and (opened is not None or kind == CONTAINER)
+        must_open |= kind == CONTAINER and (is_lazy(cls) or is_opaque(cls))
         must_open |= self.takes_numbers and is_known and not is_plain_or_lazy
         if hidden is None and not must_open:
             if is_root:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import OrderedDict
 from typing import Any
 
@@ -162,3 +164,32 @@ def test_a_dict_keyed_by_tensors_is_refused_with_its_path_and_the_advice_works()
     moved = unidev.copy_to(optimizer.state_dict(), "gpu:0")
     assert moved["state"][0]["exp_avg"].device == unidev.gpu(0).native
     assert unidev.copy_to({layer: torch.ones(1)}, "gpu:0")[layer].device == unidev.gpu(0).native
+
+
+FIRST_CALLS = (
+    """
+class Held:
+    __slots__ = ("x",)
+
+    def __init__(self, x):
+        self.x = x
+
+
+from torch.utils._pytree import register_pytree_node
+register_pytree_node(Held, lambda held: ([held.x], None), lambda xs, _: Held(*xs))
+print(unidev.copy_to(Held(torch.ones(2)), "cpu").x.tolist())
+""",
+    """
+w = torch.ones(2, requires_grad=True)
+with torch.no_grad():
+    (x,) = unidev.prefetch((w * each for each in [1]), "cpu")
+print([1.0, 1.0] if not x.requires_grad else x)
+""",
+)
+
+
+@pytest.mark.parametrize("program", FIRST_CALLS, ids=["registered with torch", "a loader"])
+def test_the_first_call_of_unidev_asks_the_framework_that_is_imported(program: str) -> None:
+    imports = "import torch, unidev"
+    run = [sys.executable, "-c", imports + program]
+    assert subprocess.run(run, check=True, capture_output=True, text=True).stdout == "[1.0, 1.0]\n"

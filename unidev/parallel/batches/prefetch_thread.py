@@ -6,19 +6,21 @@ import _thread
 import atexit
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import chain
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from unidev.backends.loading import backend_of_namespace, loaded_backends
+from unidev.backends.discovery import backend_specs
+from unidev.backends.loading import backend_of_namespace, load_backend, loaded_backends
 from unidev.backends.scopes import inherited
-from unidev.errors import InvalidDataError, UnsupportedOperation
+from unidev.errors import InvalidDataError, UnidevError, UnsupportedOperation
 from unidev.parallel.batches.uploads import Uploads
 from unidev.system.interrupts import held_interrupts
 from unidev.system.wording import shown
@@ -213,7 +215,11 @@ class _Queue:
 
 
 def _settings() -> list[AbstractContextManager[Any]]:
-    """What each framework keeps for this thread."""
+    """What each framework keeps for this thread, also one with which only the loader computes."""
+    for spec in backend_specs().values():
+        if spec.framework in sys.modules:
+            with suppress(UnidevError):  # then unidev cannot be used with it
+                load_backend(spec.name)
     return [each.thread_settings() for each in loaded_backends.values()]
 
 
