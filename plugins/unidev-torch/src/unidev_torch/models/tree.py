@@ -177,8 +177,6 @@ def modules_of(model: torch.nn.Module) -> list[tuple[str, torch.nn.Module]]:
 
 def named_buffers(model: torch.nn.Module, names: Collection[str]) -> dict[str, torch.Tensor]:
     """The buffers with these names in their modules, by path: it runs in every training step."""
-    if not _has_buffers(model):
-        return {}
     return {
         prefix + key: x
         for prefix, module in modules_of(model)
@@ -188,36 +186,15 @@ def named_buffers(model: torch.nn.Module, names: Collection[str]) -> dict[str, t
     }
 
 
-def _has_buffers(model: torch.nn.Module) -> bool:
-    seen: set[int] = set()
-    todo: list[torch.nn.Module | None] = [model]
-    while todo:
-        module = todo.pop()
-        if module is not None and id(module) not in seen:
-            seen.add(id(module))
-            if module._buffers:
-                return True
-            todo.extend(module._modules.values())
-    return False
-
-
 def named_parameters(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Same as ``model.named_parameters()``, but faster: it runs in every training step."""
     found: dict[str, torch.Tensor] = {}
     seen: set[int] = set()
-    todo: list[tuple[str, torch.nn.Module | None]] = [("", model)]
-    while todo:
-        prefix, module = todo.pop()
-        if module is None or id(module) in seen:
-            continue
-        seen.add(id(module))
+    for prefix, module in modules_of(model):
         for key, x in module._parameters.items():
             if x is not None and id(x) not in seen:
                 seen.add(id(x))
                 found[prefix + key] = x
-        children = module._modules
-        if children:
-            todo += [(f"{prefix}{key}.", child) for key, child in children.items()][::-1]
     return found
 
 

@@ -67,12 +67,13 @@ class TorchProbe(Probe):
         """Torch's own count if it keeps one; for the CPU, the C library's."""
         if device.kind == "cpu":
             return super().allocated_bytes(device)
-        return int(torch.get_device_module(_native(device)).memory_allocated(device.index))
+        return int(torch.get_device_module(native_of(device)).memory_allocated(device.index))
 
     def global_state(self) -> Mapping[str, object]:
         """Defaults, switches, and the state of the generators."""
         accelerator = torch.accelerator.current_accelerator()
-        module = None if accelerator is None else torch.get_device_module(accelerator)
+        module: Any = None if accelerator is None else torch.get_device_module(accelerator)
+        generators = range(module.device_count() if module else 0)
         return {
             "dtype": torch.get_default_dtype(),
             "device": torch.get_default_device(),
@@ -81,11 +82,7 @@ class TorchProbe(Probe):
             "deterministic": torch.are_deterministic_algorithms_enabled(),
             "threads": torch.get_num_threads(),
             "rng": torch.get_rng_state().numpy().tobytes(),
-            "accelerator rng": module
-            and [
-                module.get_rng_state(index).numpy().tobytes()
-                for index in range(module.device_count())
-            ],
+            "accelerator rng": [module.get_rng_state(i).numpy().tobytes() for i in generators],
             "filters": tuple(warnings.filters),
         }
 
@@ -101,7 +98,7 @@ class TorchProbe(Probe):
 
     def specials(self, device: Device) -> Mapping[str, torch.Tensor]:
         """Parameters, lazy ones, eight bits; sparse and quantized ones on the CPU."""
-        native = _native(device)
+        native = native_of(device)
         complexes = torch.tensor([1 + 2j, 3 - 4j], device=native)
         found = {
             "parameter": torch.nn.Parameter(torch.ones(2, 3, device=native)),
@@ -120,7 +117,7 @@ class TorchProbe(Probe):
 
     def containers(self, device: Device) -> Mapping[str, Contained]:
         """Packed sequences, sorted and not, and the named results of torch's own functions."""
-        x = torch.ones(3, 3, device=_native(device))
+        x = torch.ones(3, 3, device=native_of(device))
         return {
             "packed sequence": (_packed(x, enforce_sorted=True), _tensors_of),
             "packed sequence that was not sorted": (_packed(x, enforce_sorted=False), _tensors_of),
@@ -155,14 +152,14 @@ class TorchProbe(Probe):
 
     def deleted(self, device: Device) -> torch.Tensor:
         """A tensor whose storage was resized to nothing, as FSDP does."""
-        x = torch.ones(4, device=_native(device))
+        x = torch.ones(4, device=native_of(device))
         x.untyped_storage().resize_(0)
         return x
 
     def cut_short(self, device: Device) -> Mapping[str, torch.Tensor]:
         """Tensors whose storage was resized to all but its last element, or to less."""
         whole, tail, columns, shared = (
-            torch.ones((6, 3), device=_native(device)) for _ in range(4)
+            torch.ones((6, 3), device=native_of(device)) for _ in range(4)
         )
         found = {
             "a matrix": whole, "at an offset": tail[4:], "with strides": columns.t(),
@@ -170,7 +167,7 @@ class TorchProbe(Probe):
         }  # fmt: skip
         for x in (whole, tail, columns, shared):
             x.untyped_storage().resize_(4 * 17)
-        base = torch.ones(8, device=_native(device))
+        base = torch.ones(8, device=native_of(device))
         found["from the end of what is left on"] = base[4:]
         base.untyped_storage().resize_(4 * 4)
         if device.kind == "cpu":
@@ -189,7 +186,7 @@ def side_stream_of(backend: Backend) -> Any:
 
 @contextmanager
 def _side_stream(device: Device) -> Iterator[None]:
-    with torch.Stream(_native(device)):
+    with torch.Stream(native_of(device)):
         yield
 
 
@@ -197,9 +194,9 @@ def make(array: Array, device: Device) -> torch.Tensor:
     """See ``TorchProbe.make``."""
     dtype = getattr(torch, array.dtype.name)
     if array.nbytes == 0:
-        return torch.empty(array.shape, dtype=dtype, device=_native(device))
+        return torch.empty(array.shape, dtype=dtype, device=native_of(device))
     raw = torch.frombuffer(bytearray(array.tobytes()), dtype=torch.uint8)
-    return raw.view(dtype).reshape(array.shape).to(_native(device), copy=True)
+    return raw.view(dtype).reshape(array.shape).to(native_of(device), copy=True)
 
 
 _PARTS: Mapping[torch.layout, tuple[str, ...]] = {
@@ -239,7 +236,7 @@ def _packed(x: torch.Tensor, *, enforce_sorted: bool) -> Any:
     return torch.nn.utils.rnn.pack_sequence(rows, enforce_sorted=enforce_sorted)
 
 
-def _native(device: Device) -> torch.device:
+def native_of(device: Device) -> torch.device:
     """Not ``device.native``, which is under test."""
     if device.kind == "cpu":
         return torch.device("cpu")

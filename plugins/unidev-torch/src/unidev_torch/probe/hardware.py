@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import torch
 
 from unidev.contract import HardwareProbe, RecordedCopy, Training
+from unidev_torch.probe import native_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,7 +42,7 @@ class TorchHardwareProbe(HardwareProbe):
 
     def readings(self, gpu: Device) -> Mapping[str, Callable[[], object]]:
         """Elements, lists, copies and results."""
-        x = torch.zeros(3).to(_native(gpu))
+        x = torch.zeros(3).to(native_of(gpu))
         return {
             "float() of each of three elements": lambda: [float(each) for each in x],
             "tolist, cpu, item": lambda: (x.tolist(), x.cpu(), x.sum().item()),
@@ -49,7 +50,7 @@ class TorchHardwareProbe(HardwareProbe):
 
     def fail_on(self, gpu: Device) -> torch.Tensor:
         """An index out of range, which a kernel asserts."""
-        native = _native(gpu)
+        native = native_of(gpu)
         index = torch.tensor([10_000]).to(native)
         x = torch.arange(4, device=native)
         torch.accelerator.synchronize(native)
@@ -145,10 +146,3 @@ def _training(kind: Kind, is_twin: bool) -> Training:
         closeness=_CLOSE_IN_BF16 if kind.dtype is torch.bfloat16 else _CLOSE,
         is_for_gpus_alone="capturable" in options,
     )  # fmt: skip
-
-
-def _native(gpu: Device) -> torch.device:
-    """Not ``gpu.native``, which is under test."""
-    accelerator = torch.accelerator.current_accelerator()
-    assert accelerator is not None
-    return torch.device(accelerator.type, gpu.index)

@@ -111,7 +111,7 @@ def _to_copy(x: torch.Tensor, **options: Any) -> Sequence[Move]:
     device = options.get("device")
     if device is None or device == x.device or is_lazy(x):
         return ()
-    return (_copied(x, device, options.get("dtype")),)
+    return (Move(x.device, device, nbytes_of(x, options.get("dtype")), tuple(x.shape)),)
 
 
 def _copy(target: torch.Tensor, source: torch.Tensor, *_: object, **__: object) -> Sequence[Move]:
@@ -127,10 +127,6 @@ def _foreach_copy(
 ) -> Sequence[Move]:
     pairs = zip(targets, sources, strict=False)  # of different lengths: torch raises the error
     return merged(move for pair in pairs for move in _copy(*pair))
-
-
-def _item(x: torch.Tensor) -> Sequence[Move]:
-    return (_scalar(x),)
 
 
 def _made_from_python(x: torch.Tensor) -> Sequence[Move]:
@@ -166,8 +162,8 @@ def _number_of_another_device(x: torch.Tensor, *rest: Any) -> Sequence[Move]:
     return () if value.device == x.device else (_scalar(value),)
 
 
-def _number(_: torch.Tensor, *rest: Any) -> Sequence[Move]:
-    return (_scalar(rest[-1]),)
+def _number(*operands: Any) -> Sequence[Move]:
+    return (_scalar(operands[-1]),)
 
 
 def _where(*operands: torch.Tensor, **_: object) -> Sequence[Move]:
@@ -218,17 +214,12 @@ def _scalar(x: torch.Tensor) -> Move:
     return Move(x.device, CPU, x.dtype.itemsize, ())
 
 
-def _copied(x: torch.Tensor, device: torch.device, dtype: torch.dtype | None) -> Move:
-    return Move(x.device, device, nbytes_of(x, dtype), tuple(x.shape))
-
-
 def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
     aten = torch.ops.aten
     read: dict[Callable[..., Sequence[Move]], tuple[Any, ...]] = {
         _to_copy: (aten._to_copy.default,),
         _copy: (aten.copy_.default, aten.copy.default),
         _foreach_copy: (aten._foreach_copy_.default, aten._foreach_copy.default),
-        _item: (aten._local_scalar_dense.default,),
         _made_from_python: (aten.lift_fresh.default,),
         _size: (
             aten.nonzero.default, aten.nonzero.out, aten.masked_select.default,
@@ -242,7 +233,10 @@ def _readers() -> Mapping[Any, Callable[..., Sequence[Move]]]:
         _number_of_another_device: (
             aten.fill_.Tensor, aten.fill.Tensor, aten.masked_fill_.Tensor, aten.masked_fill.Tensor,
         ),
-        _number: (aten.index_fill_.int_Tensor, aten.index_fill.int_Tensor),
+        _number: (
+            aten._local_scalar_dense.default, aten.index_fill_.int_Tensor,
+            aten.index_fill.int_Tensor,
+        ),
         _where: (aten.where.self, aten.where.self_out),
         _index: (aten.index.Tensor, aten.index.Tensor_out, aten._unsafe_index.Tensor),
         _index_put: (
