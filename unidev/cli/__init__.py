@@ -114,6 +114,7 @@ class _LazyGroup(click.Group):
             return known
         if cmd_name in _COMMANDS.keys() - _DISTRIBUTIONS.keys():
             command: click.Command = import_module(f"unidev.cli.{cmd_name}").command
+            command.short_help = _COMMANDS[cmd_name]  # which a shell's completion shows
             return command
         if point := _added().get(cmd_name):
             return _load(point)

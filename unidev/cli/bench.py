@@ -41,7 +41,7 @@ Examples:
 """
 
 
-@click.command(name="bench", help=_HELP, short_help="What are this machine's devices worth?")
+@click.command(name="bench", help=_HELP)
 @click.option("--backend", metavar="NAME", help="The backend; by default the selected one.")
 @click.option(
     "--full",
@@ -63,9 +63,13 @@ def command(
     *, backend: str | None, is_full: bool, folder: Path | None, limit_s: float | None, is_json: bool
 ) -> int:
     """Measure, then report."""
+    import unidev
+
     if folder is None and not is_json:
         folder = _FOLDER
-    chosen = _select(backend)
+    if backend is not None:
+        unidev.set_backend(backend)
+    chosen = unidev.active_backend()
     if folder is not None:
         _check(folder)
     return _report(_measure(chosen, limit_s, is_full=is_full), folder, is_json=is_json)
@@ -83,14 +87,6 @@ def _check(folder: Path) -> None:
         raise click.UsageError(f"--output {folder}: {error.strerror}.") from error
     for name in FILES:
         need_writable(folder / name)
-
-
-def _select(name: str | None) -> Backend:
-    import unidev
-
-    if name is not None:
-        unidev.set_backend(name)
-    return unidev.active_backend()
 
 
 def _measure(backend: Backend, limit_s: float | None, *, is_full: bool) -> Bench:

@@ -31,7 +31,7 @@ Examples:
 """
 
 
-@click.command(name="doctor", help=_HELP, short_help="Why is there no GPU, or is it not used?")
+@click.command(name="doctor", help=_HELP)
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 @click.option("--backend", metavar="NAME", help="Check only this backend's framework.")
 @timeout(180.0, "Seconds after which a framework counts as hung.")

@@ -39,7 +39,7 @@ Examples:
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.command(name="info", help=_HELP, short_help="Show what is installed and chosen.")
+@click.command(name="info", help=_HELP)
 @click.option("--json", "is_json", is_flag=True, help="Print everything as JSON.")
 @click.option(
     "--watch", "is_watch", is_flag=True,

@@ -36,10 +36,7 @@ Examples:
 """
 
 
-@click.command(
-    name="launch", help=_HELP, short_help="Run a program in several processes at once.",
-    context_settings={"allow_interspersed_args": False},
-)  # fmt: skip
+@click.command(name="launch", help=_HELP, context_settings={"allow_interspersed_args": False})
 @click.option(
     "--workers", default=2, show_default=True, type=Integer(1, MOST), metavar="N",
     help="How many processes.",

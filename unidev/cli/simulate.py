@@ -60,10 +60,7 @@ Examples:
 """
 
 
-@click.command(
-    name="simulate", help=_HELP, short_help="Run a command with simulated GPUs.",
-    context_settings={"allow_interspersed_args": False},
-)  # fmt: skip
+@click.command(name="simulate", help=_HELP, context_settings={"allow_interspersed_args": False})
 @click.option(
     "--gpus", required=True, type=Integer(1, MOST_SIMULATED), metavar="N",
     help=f"How many, 1 to {MOST_SIMULATED}.",

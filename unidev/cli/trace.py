@@ -39,10 +39,7 @@ Examples:
 """
 
 
-@click.command(
-    name="trace", help=_HELP, short_help="What a program moves between devices.",
-    context_settings={"allow_interspersed_args": False},
-)  # fmt: skip
+@click.command(name="trace", help=_HELP, context_settings={"allow_interspersed_args": False})
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False), help="Also write the trace as JSON."
 )
@@ -76,7 +73,8 @@ def command(  # noqa: PLR0913  an argument for each option
         if program == "-":
             hint = " A program on standard input is /dev/stdin."
         raise click.UsageError(f"there is no file {program!r}.{hint}")
-    if not is_module and os.path.isdir(program) and not _has_main(program):
+    mains = (os.path.join(program, f"__main__.{end}") for end in ("py", "pyc"))
+    if not is_module and os.path.isdir(program) and not any(map(os.path.isfile, mains)):
         raise click.UsageError(f"{program!r} is a folder without a __main__.py.")
     for file in filter(None, (json_file, chrome_file)):
         need_writable(Path(file))
@@ -94,10 +92,6 @@ def command(  # noqa: PLR0913  an argument for each option
     finally:  # also if the table cannot be printed
         failure = _write(trace, folder, json_file, chrome_file, stderr)
     return failure or code
-
-
-def _has_main(folder: str) -> bool:
-    return any(os.path.isfile(os.path.join(folder, f"__main__.{end}")) for end in ("py", "pyc"))
 
 
 def _say(text: str, stream: TextIO | None) -> None:

@@ -5,6 +5,7 @@ The contract declares each with ``optional``; ``abilities_of`` lists them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
@@ -18,22 +19,15 @@ if TYPE_CHECKING:
 _Method = TypeVar("_Method")
 
 
+@dataclass(eq=False, repr=False)
 class Unsupported:
     """Takes the place of a missing ability; using it raises ``UnsupportedOperation``."""
 
-    def __init__(
-        self,
-        reason: str,
-        link: str | None = None,
-        operation: str = "this operation",
-        label: str = "",
-        contains: str = "",
-    ) -> None:
-        self.operation = operation
-        self.reason = reason
-        self.link = link
-        self.label = label
-        self.contains = contains
+    reason: str
+    link: str | None = None
+    operation: str = "this operation"
+    label: str = ""
+    contains: str = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.operation = name

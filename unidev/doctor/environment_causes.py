@@ -56,8 +56,9 @@ def variables(case: Case) -> Iterator[Finding]:
 
 def _finding(machine: Machine, hiding: Hiding, accelerator: str) -> Finding:
     name, gpus = hiding.variable, machine.driver(accelerator).gpus
-    values = [f"{each}={_shown(machine.environment[each])}"
-              for each in visible.applied(machine.environment, accelerator)]  # fmt: skip
+    applied = [(each, machine.environment[each])
+               for each in visible.applied(machine.environment, accelerator)]  # fmt: skip
+    values = [f"{each}={value if value.strip() else repr(value)}" for each, value in applied]
     there = tuple(f"GPU {gpu.index}: {gpu.name}" + (f", {gpu.uuid}" if gpu.uuid else "")
                   for gpu in gpus)  # fmt: skip
     remedies = [Remedy("Unset it to make all GPUs visible.", set_variable(machine, name, None))]
@@ -78,10 +79,6 @@ def _finding(machine: Machine, hiding: Hiding, accelerator: str) -> Finding:
         # Schedulers choose GPUs for each of their jobs, which is not a mistake.
         is_blocking=hiding.how != visible.SUBSET,
     )
-
-
-def _shown(value: str) -> str:
-    return value if value.strip() else repr(value)
 
 
 def _title(hiding: Hiding, count: int, highest: int) -> str:

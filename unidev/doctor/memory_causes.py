@@ -33,6 +33,9 @@ def _taken(case: Case, gpu: Gpu) -> Finding:
     found = {each.title: each for holder in holders for each in case.frameworks_in(holder)}
     greedy = [each for each in found.values() if each.sharing]
     which = f"GPU {gpu.index}" if gpu.parent is None else f"{gpu.name}, part of {gpu.parent},"
+    first = holders[0] if holders else None
+    named = f" ({first.name})" if first and first.name else ""
+    whom = f"process {first.pid}{named}" if first else "an unknown process"
     assert gpu.used_bytes is not None
     evidence = (
         f"{bytes_text(gpu.used_bytes)} of {bytes_text(gpu.total_bytes or 0)} are in use",
@@ -45,7 +48,7 @@ def _taken(case: Case, gpu: Gpu) -> Finding:
         f"{' and '.join(found)} share {which}, and "
         + (f"{greedy[0].title} has allocated its memory." if greedy else "its memory is full.")
         if is_between
-        else f"The memory of {which} is used by {_whom(holders)}.",
+        else f"The memory of {which} is used by {whom}.",
         evidence,
         tuple(_remedies(case.machine, greedy, holders)),
         greedy[0].sharing_page if greedy else None,
@@ -69,12 +72,6 @@ def _remedies(
     elif holders:
         yield Remedy("Wait for that process: it belongs to another user, or to another container.")
     yield Remedy("Or use another GPU.")
-
-
-def _whom(holders: Sequence[GpuProcess]) -> str:
-    if not holders:
-        return "an unknown process"
-    return f"process {holders[0].pid}" + (f" ({holders[0].name})" if holders[0].name else "")
 
 
 def _holder(case: Case, process: GpuProcess) -> str:

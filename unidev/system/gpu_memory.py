@@ -27,12 +27,11 @@ As the data sheets have it; the driver keeps some of it for itself.
 
 
 class GpuMemory(NamedTuple):
-    """Bytes used and in total, both from one source; None: unknown."""
+    """Those facts of a ``Gpu``, all from one source."""
 
     used_bytes: int | None = None
     total_bytes: int | None = None
-    is_shared: bool = False
-    """Whether it is the host's memory."""
+    shares_host_memory: bool = False
 
 
 def read_memory(nvml: Any, handle: Any, gpu: Gpu) -> GpuMemory:
@@ -66,8 +65,8 @@ def free_text(gpu: Gpu) -> str | None:
 def _of_host() -> GpuMemory:
     free, total = free_and_total()
     if free is None or total is None:
-        return GpuMemory(is_shared=True)
-    return GpuMemory(total - free, total, is_shared=True)
+        return GpuMemory(shares_host_memory=True)
+    return GpuMemory(total - free, total, shares_host_memory=True)
 
 
 def card_bytes(word: str) -> int:

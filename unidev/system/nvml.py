@@ -193,14 +193,8 @@ def _named(
 
 def _with_memory(nvml: Any, handle: Any, gpu: Gpu, describe: DescribeProcess) -> Gpu:
     """``gpu``, a GPU or an instance (MIG), with its memory and the processes that hold it."""
-    memory = read_memory(nvml, handle, gpu)
-    return replace(
-        gpu,
-        used_bytes=memory.used_bytes,
-        total_bytes=memory.total_bytes,
-        shares_host_memory=memory.is_shared,
-        processes=tuple(_processes(nvml, handle, describe)),
-    )
+    memory = read_memory(nvml, handle, gpu)._asdict()
+    return replace(gpu, **memory, processes=tuple(_processes(nvml, handle, describe)))
 
 
 def _processes(nvml: Any, handle: Any, describe: DescribeProcess) -> Iterator[GpuProcess]:

@@ -77,14 +77,11 @@ class _Reporter(threading.Thread):
         else:
             # Work must not fail because the program has closed its stderr, or its reader is gone.
             with contextlib.suppress(OSError, ValueError, AttributeError):
-                self._report_in_place(terminal)
-
-    def _report_in_place(self, terminal: Progress) -> None:
-        task = terminal.add_task(self._line(), elapsed=self._elapsed())
-        with terminal:
-            while not self._ended.wait(FRAME_S):
-                terminal.update(task, description=self._line(), elapsed=self._elapsed())
-                terminal.refresh()
+                task = terminal.add_task(self._line(), elapsed=self._elapsed())
+                with terminal:
+                    while not self._ended.wait(FRAME_S):
+                        terminal.update(task, description=self._line(), elapsed=self._elapsed())
+                        terminal.refresh()
 
     def _line(self) -> str:
         return f"unidev: {one_line(self.step)}"
