@@ -96,7 +96,33 @@ BROKEN = {
     "load gives no backend": (
         plugin("def load():\n    return 5"),
         "PluginError NoneType",
-        "returned 5, not a subclass of Backend",
+        "gives 5, not a subclass of Backend",
+    ),
+    "an attribute is no tuple": (
+        plugin("class Mine(NumpyBackend):\n    kinds = 'cpu'\ndef load():\n    return Mine"),
+        "PluginError NoneType",
+        "`kinds` of backend 'theirs' gives 'cpu', not a tuple of names.",
+    ),
+    "an attribute is no mapping": (
+        plugin("class Mine(NumpyBackend):\n    dtypes = [4]\ndef load():\n    return Mine"),
+        "PluginError NoneType",
+        "`dtypes` of backend 'theirs' gives [4], not a mapping.",
+    ),
+    "the constructor does not call that of Backend": (
+        plugin(
+            "class Mine(NumpyBackend):\n    def __init__(self, *rest):\n        pass\n"
+            "def load():\n    return Mine"
+        ),
+        "PluginError NoneType",
+        "not a class whose constructor calls Backend's.",
+    ),
+    "an error that cannot be shown": (
+        plugin(
+            "class Bad(Exception):\n    def __str__(self):\n        raise ValueError\n"
+            "def load():\n    raise Bad"
+        ),
+        "PluginError Bad",
+        "backend 'theirs' does not load: Bad. The installation",
     ),
     "the constructor raises": (
         plugin(
@@ -126,6 +152,7 @@ def test_a_backend_that_does_not_load_says_why_each_time_and_never_falls_back(
 
 SIMULATORS = {
     "there is none": ("", "UnsupportedOperation", "simulator is not supported: the backend has no"),
+    "it is none": ("simulator=dict", "PluginError", "gives {}, not a Simulator."),
     "making it raises": ("simulator=lambda: 1 / 0", "PluginError", "ZeroDivisionError"),
     "its module is missing": (
         "simulator='no_such_package:Simulator'",

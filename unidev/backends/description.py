@@ -10,6 +10,7 @@ from unidev.backends.loading import missing_simulator
 from unidev.contract.backend import Backend
 from unidev.contract.optional import Unsupported, abilities_of
 from unidev.errors import UnsupportedOperation
+from unidev.system.wording import error_text
 
 if TYPE_CHECKING:
     from unidev.device import Device
@@ -70,7 +71,7 @@ def capabilities(backend: Backend) -> dict[str, Capability]:
         if found[_COUNT].supported:
             found[_COUNT] = _counted(backend)
     except Exception as error:  # noqa: BLE001  a third-party part may raise anything as it loads
-        return {"probe": Capability(supported=False, reason=f"{type(error).__name__}: {error}")}
+        return {"probe": Capability(supported=False, reason=error_text(error))}
     return found
 
 
@@ -90,7 +91,7 @@ def _text(device: Device, attribute: str) -> str:
     try:
         return str(getattr(device, attribute))
     except Exception as error:  # noqa: BLE001  the checks judge it; the report shows the error
-        return f"{type(error).__name__}: {error}"
+        return error_text(error)
 
 
 def _counted(backend: Backend) -> Capability:

@@ -24,7 +24,7 @@ from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError
 from unidev.system.forking import fork_safe_lock
 from unidev.system.settings import DISABLED_PLUGINS, PLUGINS
-from unidev.system.wording import shown
+from unidev.system.wording import error_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +185,7 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
         if launcher is not None:
             _check_launcher(launcher, point.value, found)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a plugin's import may raise anything
-        failure = " ".join(f"{type(error).__name__}: {error}".split())
+        failure = " ".join(error_text(error).split())
         trace = "".join(traceback.format_exception(error))
         return Plugin(point.name, point.value, distribution, failure=failure, traceback=trace)
     return Plugin(point.name, point.value, distribution, spec, launcher)
@@ -244,7 +244,7 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
                 f"{source}: the {field} of its spec is {shown(value)}, which is not a valid name "
                 "(letters, digits and underscores; for a framework, its top-level module)."
             )
-    for field in ("title", "library", "sharing_page", "simulator_install"):
+    for field in ("install", "title", "library", "sharing_page", "simulator_install"):
         if not isinstance(getattr(spec, field), str | None):
             raise _wrong(source, field, getattr(spec, field), "a string, or None.")
     if spec.tested_until is not None and not _is_version(spec.tested_until):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from unidev.backends.loading import loaded_backends
 from unidev.contract.dtypes import portable_name
 from unidev.errors import FrameworkError, OutOfDeviceMemoryError, UnsupportedDtypeError
+from unidev.system.wording import error_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def framework_error(
     ``doing`` completes "while …": "making a tensor". ``made`` is the shape and dtype of the tensor
     that was being made, if any: the error may be that the device does not carry the dtype.
     """
-    cause = f"{type(error).__name__}: {error}".strip()
+    cause = error_text(error).strip()
     if not is_lack_of_memory(error, backend):
         if device is not None and made is not None:
             refusal = _refused_dtype(made[1], device, loaded_backends.get(backend), cause)
@@ -73,7 +74,7 @@ def is_lack_of_memory(error: Exception, backend: str) -> bool:
         return True
     loaded = loaded_backends.get(backend)
     own = () if loaded is None else loaded.out_of_memory_words
-    message = _joined(f"{type(error).__name__}: {error}")
+    message = _joined(error_text(error))
     return any(_joined(words) in message for words in (*_EXHAUSTED, *own))
 
 

@@ -15,7 +15,7 @@ from unidev.errors import (
     UnsupportedOperation,
 )
 from unidev.system.forking import fork_safe_lock
-from unidev.system.wording import shown
+from unidev.system.wording import error_text, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,12 +197,14 @@ def _load(name: str) -> Backend:
         with collection_paused():  # no fork comes in between: it waits for the lock
             if gpus is not None and name not in simulators:
                 simulators[name] = _started(spec, gpus)
-            return load_class(spec)(spec, gpus.count if gpus is not None else 0)
+            backend = load_class(spec)(spec, gpus.count if gpus is not None else 0)
+            _check_declared(backend, spec)
+            return backend
     except UnidevError:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(
-            f"backend {spec.name!r} does not load: {type(error).__name__}: {error}. "
+            f"backend {spec.name!r} does not load: {error_text(error)}. "
             f"The installation of {spec.framework} may be incomplete. Reinstall it with: "
             f"{spec.install}",
             backend=spec.name,
@@ -247,8 +249,10 @@ def simulator_of(spec: BackendSpec) -> Simulator:
     missing = missing_simulator(spec)
     if missing is not None:
         raise SimulationError(f"no simulated GPUs for backend {spec.name!r}: {missing}")
-    made: Simulator = _named(spec, "simulator")()
-    return made
+    made = _named(spec, "simulator")()
+    if not hasattr(made, "refusal"):  # which `Simulator` has
+        raise _wrong(spec, "simulator", made, "a Simulator")
+    return made  # type: ignore[no-any-return]
 
 
 def missing_simulator(spec: BackendSpec) -> str | None:
@@ -286,10 +290,7 @@ def load_class(spec: BackendSpec) -> type[Backend]:
     given = _named(spec, "load")
     cls = given if isinstance(spec.load, str) else given()
     if not (isinstance(cls, type) and issubclass(cls, Backend)):
-        raise PluginError(
-            f"`load` of backend {spec.name!r} returned {shown(cls)}, not a subclass of Backend.",
-            backend=spec.name,
-        )
+        raise _wrong(spec, "load", cls, "a subclass of Backend")
     missing = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing:
         raise PluginError(
@@ -308,6 +309,24 @@ def load_class(spec: BackendSpec) -> type[Backend]:
     return cls
 
 
+def _check_declared(backend: Backend, spec: BackendSpec) -> None:
+    """Raise PluginError where a class attribute of another kind would break calls later on."""
+    if not hasattr(backend, "cpu"):
+        raise _wrong(spec, "load", type(backend), "a class whose constructor calls Backend's")
+    for name, kind in (("tensor_types", type), ("framework_errors", type), ("kinds", str)):
+        given = getattr(backend, name)
+        if not isinstance(given, tuple) or not all(isinstance(each, kind) for each in given):
+            raise _wrong(spec, name, given, f"a tuple of {'names' if kind is str else 'classes'}")
+    for name in ("dtypes", "containers"):
+        if not hasattr(given := getattr(backend, name), "items"):
+            raise _wrong(spec, name, given, "a mapping")
+
+
+def _wrong(spec: BackendSpec, field: str, given: object, needed: str) -> PluginError:
+    message = f"`{field}` of backend {spec.name!r} gives {shown(given)}, not {needed}."
+    return PluginError(message, backend=spec.name)
+
+
 def group_setting(spec: BackendSpec) -> GroupSetting | None:
     """The requirements of that backend's engine on a launcher; None if there are none.
 
@@ -323,10 +342,7 @@ def group_setting(spec: BackendSpec) -> GroupSetting | None:
         return None
     found = _named(spec, "group_setting")()
     if not isinstance(found, GroupSetting):
-        raise PluginError(
-            f"`group_setting` of backend {spec.name!r} gives {shown(found)}, not a GroupSetting.",
-            backend=spec.name,
-        )
+        raise _wrong(spec, "group_setting", found, "a GroupSetting")
     return found
 
 

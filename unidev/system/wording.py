@@ -30,6 +30,14 @@ def shown(value: object) -> str:
         return f"<{kind_of(value)}>"
 
 
+def error_text(error: BaseException) -> str:
+    """``ValueError: its message``; the name alone of one whose message cannot be shown."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001  a third party's own __str__
+        return type(error).__name__
+
+
 def plain(text: str, kept: str = "\n\t") -> str:
     r"""``text`` without what a terminal obeys: characters that do not print become ``\\u001b``.
 

@@ -33,7 +33,7 @@ from unidev.system.host.events import Job
 from unidev.system.host.host import FILES
 from unidev.system.printing import say
 from unidev.system.settings import BACKEND
-from unidev.system.wording import shown
+from unidev.system.wording import error_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -156,9 +156,8 @@ def _unpacked(result: bytes, rank: int) -> Any:
     try:
         return pickle.loads(result)  # noqa: S301  our workers'
     except Exception as error:  # objects' own code runs
-        raise InvalidDataError(
-            f"the result of worker {rank} cannot be unpickled: {type(error).__name__}: {error}"
-        ) from error
+        told = f"the result of worker {rank} cannot be unpickled: {error_text(error)}"
+        raise InvalidDataError(told) from error
 
 
 @contextmanager
