@@ -439,6 +439,9 @@ def test_a_trace_that_makes_tensors_elsewhere_is_named() -> None:
     assert unidev.place(again, "gpu:1")(x.to(GPU)).device == GPU
     with pytest.raises(unidev.UnsupportedOperation, match="the module that was exported or traced"):
         unidev.DataParallel(again, ["gpu:1", "gpu:0"])(x)
+    plain = nn.Sequential(torch.jit.trace(nn.Linear(2, 2), x))
+    made = unidev.replicate(plain, ["cpu", "gpu:1"])[1].parameters()
+    assert {(x.device, x.is_leaf, x.requires_grad) for x in made} == {(GPU, True, True)}
 
 
 def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:

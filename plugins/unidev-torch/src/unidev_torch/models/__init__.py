@@ -109,6 +109,14 @@ class TorchModels(Models):
 
     # -- several devices ---------------------------------------------------------------------------
 
+    def copy(self, model: torch.nn.Module) -> torch.nn.Module:
+        """Without the history that ``deepcopy`` gives the parameters of TorchScript (2.13)."""
+        made: torch.nn.Module = super().copy(model)
+        for _, x in tree.named_tensors(made):
+            if not x.is_leaf:
+                x.detach_().requires_grad_()
+        return made
+
     def namespaces(self, model: torch.nn.Module) -> Iterable[dict[str, Any]]:
         """The attributes, parameters and buffers of each module."""
         for _, module in tree.modules_of(model):
