@@ -53,8 +53,9 @@ class Autograd(BackendPart, ABC):
         A gradient is None where the loss does not depend on the leaf, else a new tensor of the
         leaf's dtype on the leaf's device. If tensors are mutable, it shares no memory with another
         gradient or a leaf. Autograd records only while ``loss_of`` runs. Gradients that the
-        framework stores (``x.grad``) are left unchanged. If the framework does not compute where
-        the operands are, ``loss_of`` runs in a scope of the leaves' device, if they share one.
+        framework stores (``x.grad``) stay. Threads may call this at once, of the same leaves. If
+        the framework does not compute where the operands are, ``loss_of`` runs in a scope of the
+        leaves' device, if they share one.
         """
         only = "models" if _overrides(type(self), "of_model") else "tensors and containers of them"
         raise UnsupportedOperation(

@@ -58,6 +58,7 @@ OF_MODELS_AND_SHARDS: Mapping[str, str] = {
     "drop": "replicas_go_with_their_model",
     "step": "steps_have_momentum",
     "infer": "outputs_are_those_of_the_next_call",
+    "refuse": "content_is_not_checked",
     "save": "what_was_read_for_a_file_is_kept",
     "load": "files_are_read_once",
     "replicate": "replicas_of_a_second_call_are_those_of_the_first",

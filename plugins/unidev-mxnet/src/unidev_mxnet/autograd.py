@@ -11,7 +11,7 @@ import numpy as np
 from mxnet import autograd
 from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
-from unidev.contract import Autograd
+from unidev.contract import Autograd, fork_safe_lock
 from unidev.errors import UnsupportedOperation
 from unidev_mxnet.scopes import numpy_semantics
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _UNREACHABLE = re.compile(r"respect to the (\d+)-th variable because it is unreachable")
 _NOT_RECORDED = "not in a computational graph"
+_one_at_a_time = fork_safe_lock()
+"""While MXNet differentiates, it takes the variables' marks away, which another thread needs to
+record with them: seen in 1.9.1, where two such threads end the process."""
 
 
 class MxnetAutograd(Autograd):
@@ -45,7 +48,7 @@ class MxnetAutograd(Autograd):
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """Runs in training mode, as ``autograd.record`` does; NumPy shapes if the leaves do."""
         is_numpy = isinstance(leaves[0], mx.np.ndarray)
-        with numpy_semantics() if is_numpy else contextlib.nullcontext():
+        with _one_at_a_time, numpy_semantics() if is_numpy else contextlib.nullcontext():
             with autograd.record():
                 loss = loss_of()
             found = _gradients(loss, list(leaves))

@@ -20,4 +20,4 @@ if TYPE_CHECKING:
 def test_of_models_and_shards(bench: Workbench) -> None:
     """Placing, steps, files, replicas, shards and sums: the weights and values of NumPy always."""
     can_train = not isinstance(bench.backend.autograd, Unsupported)  # without: fewer kinds of lines
-    run_machine(TrainingMachine, bench, programs=18 if can_train else 10, lines=40)
+    run_machine(TrainingMachine, bench, programs=24 if can_train else 10, lines=40)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import tempfile
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from unidev_conformance.kit.oracle import overlapping_bytes
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from unidev_conformance.kit.workbench import Workbench
 
@@ -41,7 +42,7 @@ def refused(error, call):
     try:
         call()
     except error as refusal:
-        assert isinstance(refusal, ZeroDivisionError) or len(str(refusal)) > 20, refusal
+        assert not isinstance(refusal, unidev.UnidevError) or len(str(refusal)) > 20, refusal
     else:
         raise AssertionError(f"no {error.__name__} is raised")
     assert state() == before, "a refused call has changed the framework's defaults"
@@ -291,6 +292,13 @@ class Machine:
         self.program.run_if_it_matters(
             f"probe.write({held.x}{part}, {value})", f"{held.m}{part or '[...]'} = {value}"
         )
+
+    def refuse_one(self, calls: Mapping[str, Sequence[str]], **names: str) -> None:
+        """Run one of the calls that raise, by the names of errors, with these names in braces."""
+        error = self.pick(list(calls))
+        named = error if hasattr(builtins, error) else f"unidev.{error}"
+        call = self.pick(calls[error]).format(**names)
+        self.program.run(f"refused({named}, lambda: {call})")
 
     # -- looking ----------------------------------------------------------------------------------
 

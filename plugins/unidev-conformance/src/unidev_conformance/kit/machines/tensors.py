@@ -360,14 +360,10 @@ def mapped(m):
     @rule(lambda self: self.held)
     def refuse(self) -> None:
         """A call that raises changes nothing: no default, no scope, and no random number."""
-        held, device, error = self.any(), self.device(), self.pick(list(_REFUSED))
-        call, backend = self.pick(_REFUSED[error]), self.bench.backend.name
-        named = error if error == "ZeroDivisionError" else f"unidev.{error}"
-        number = self.number()
-        self.program.run(
-            f"unidev.seed({number})",
-            f"refused({named}, lambda: {call.format(x=held.x, device=device, backend=backend)})",
-        )
+        held, device, number = self.any(), self.device(), self.number()
+        backend = self.bench.backend.name
+        self.program.run(f"unidev.seed({number})")
+        self.refuse_one(_REFUSED, x=held.x, device=device, backend=backend)
         self.program.check(
             f"unidev.to_numpy(unidev.rand(3)).tobytes() == after_seed({number})",
             f"str(unidev.device_of(unidev.zeros(2))) == {self._here!r}",

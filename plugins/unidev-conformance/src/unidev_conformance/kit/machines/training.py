@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.shapes import BATCHES, FEW_ROWS
-from unidev_conformance.kit.machines.machine import OR_NOT, Held, Machine, rule, size_of
+from unidev_conformance.kit.machines.machine import (
+    DEFINITIONS,
+    OR_NOT,
+    Held,
+    Machine,
+    rule,
+    size_of,
+)
 
 if TYPE_CHECKING:
     from random import Random
@@ -17,7 +24,30 @@ if TYPE_CHECKING:
 _LAYERS = "unidev.nn.dense(3, {width}), unidev.nn.relu(), unidev.nn.dense({width}, 2)"
 _WIDTHS = [1, 4]
 """Widths of models; those of one width load each other's files."""
-_RATE = 0.125
+_RATES = [0.125, 0.1, -0.07, 0.003]
+_REFUSED = {
+    "DeviceNotFoundError": (
+        "unidev.place({net}, 'gpu:4000')", "unidev.replicate({net}, ['cpu', 'gpu:4000'])",
+        "unidev.gather([unidev.ones(3)], 'gpu:4000')",
+    ),
+    "CheckpointError": ("unidev.load_parameters({net}, torn({net}))",),
+    "OSError": (
+        "unidev.load_parameters({net}, folder + '/none')",
+        "unidev.save_parameters({net}, folder + '/no/where')",
+    ),
+    "InvalidDataError": (
+        "unidev.split_batch(unidev.ones(1), ['cpu', 'cpu'])",
+        "unidev.all_reduce([[unidev.ones(3)], []])",
+    ),
+    "NotAModelError": ("unidev.place(3, 'cpu')", "unidev.parameters(unidev.ones(3))"),
+}  # fmt: skip
+_REFUSED_STEPS = {
+    "ZeroDivisionError": ("unidev.value_and_grad(lambda _: 1 / 0)({net})",),
+    "InvalidDataError": (
+        "unidev.value_and_grad(lambda _: 3)({net})", "unidev.sgd({net}, {{}}, lr='a')",
+        "unidev.sgd({net}, {{'none': unidev.ones(3)}}, lr=1)",
+    ),
+}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -60,7 +90,20 @@ class TrainingMachine(Machine):
         "replicate", "broadcast", "split_batch", "gather", "all_reduce",
     )  # fmt: skip
 
-    definitions = """\
+    definitions = (
+        f"""\
+{DEFINITIONS}
+def torn(net):
+    unidev.save_parameters(net, folder + "/torn")
+    with open(folder + "/torn", "r+b") as file:
+        at = file.seek(-1, 2)
+        last = file.read()[0]
+        file.seek(at)
+        file.write(bytes([last ^ 1]))
+    return folder + "/torn"
+
+"""
+        + """\
 def stored(net):
     from safetensors.numpy import load_file
     unidev.save_parameters(net, folder + "/now")
@@ -87,14 +130,15 @@ def outputs(w, x):
     hidden = np.maximum(x @ w["0.weight"].T + w["0.bias"], 0)
     return hidden @ w["2.weight"].T + w["2.bias"]
 
-def stepped(w, rows):
+def stepped(w, rows, lr):
     x, hidden = inputs(rows), inputs(rows) @ w["0.weight"].T + w["0.bias"]
     gradient = 2 * (outputs(w, x) - targets(rows)) / (rows * 2)
     before = (gradient @ w["2.weight"]) * (hidden > 0)
     grads = {"0.weight": before.T @ x, "0.bias": before.sum(0),
              "2.weight": gradient.T @ np.maximum(hidden, 0), "2.bias": gradient.sum(0)}
-    return {n: w[n] - 0.125 * grads[n] for n in w}
+    return {n: w[n] - lr * grads[n] for n in w}
 """
+    )
 
     def __init__(self, bench: Workbench, numbers: Random) -> None:
         super().__init__(bench, numbers)
@@ -170,25 +214,44 @@ def stepped(w, rows):
 
     @rule(lambda self: self._nets and self._trains)
     def step(self) -> None:
-        """One or two steps of gradient descent, on one device or on several."""
+        """Steps of gradient descent, on one device or, of more and fewer rows, on several."""
         net = self._net()
-        for _ in range(self.pick([1, 2])):
+        for _ in range(self.pick([2, 3] if net.devices else [1, 2])):
             self._step(net, self.pick(self._rows), net.at_work)
 
     def _step(self, net: Net, rows: int, at_work: str) -> None:
-        at = f"device={net.device!r}"
+        at, lr = f"device={net.device!r}", self.pick(_RATES)
+        call = f"unidev.value_and_grad(loss_of)({at_work}, x, y)"
         self.program.run(
-            f"x, y = unidev.array(inputs({rows}), {at}), unidev.array(targets({rows}), {at})",
-            f"loss, grads = unidev.value_and_grad(loss_of)({at_work}, x, y)",
-            f"unidev.sgd({net.net}, grads, lr={_RATE})",
+            f"x, y = unidev.array(inputs({rows}), {at}), unidev.array(targets({rows}), {at})"
         )
+        if not net.devices and self.pick(OR_NOT):  # two threads at once, each with half of the step
+            self.program.run(
+                f"(loss, grads), (_, more) = at_once(lambda: {call}, lambda: {call})",
+                f"unidev.sgd({net.net}, more, lr={lr / 2})",
+                f"unidev.sgd({net.net}, grads, lr={lr / 2})",
+                "del more",
+            )
+        else:
+            self.program.run(f"loss, grads = {call}", f"unidev.sgd({net.net}, grads, lr={lr})")
         self.program.check(
             f"np.allclose(((outputs({net.w}, inputs({rows})) - targets({rows})) ** 2).mean(),"
             " unidev.to_numpy(loss), rtol=1e-4, atol=1e-6)"
         )
         self.program.run(f"now = stored({net.net})")
-        self.program.check(f"close(now, stepped({net.w}, {rows}))")
+        self.program.check(f"close(now, stepped({net.w}, {rows}, {lr}))")
         self.program.run(f"{net.w} = now", "del now, loss, grads, x, y")
+
+    @rule(lambda self: self._nets)
+    def refuse(self) -> None:
+        """A call that raises leaves the model where it was and as it was, and the defaults too."""
+        net = self._net()
+        self.refuse_one(self.pick([_REFUSED, _REFUSED_STEPS][: 1 + self._trains]), net=net.net)
+        self.program.check(
+            f"str(unidev.device_of(unidev.zeros(2))) == {self.default!r}",
+            f"str(unidev.device_of({net.net})) == {net.device!r}",
+            f"same(stored({net.net}), {net.w})",
+        )
 
     @rule(lambda self: self._nets)
     def infer(self) -> None:
