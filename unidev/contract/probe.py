@@ -66,8 +66,8 @@ class Probe(BackendPart, ABC):
         """Further layouts of a tensor with four axes, as far as the framework has them.
 
         ``rows``: ``[1:-1]`` of the first axis, a contiguous part. ``reversed``: ``[::-1]`` of it,
-        if strides may be negative. ``permuted``: the last axis as the second, without a gap in
-        memory, as images with channels last are. By default, none.
+        and ``mirrored`` of the last one, if strides may be negative. ``permuted``: the last axis as
+        the second, without a gap in memory, as images with channels last are. By default, none.
         """
         return {}
 

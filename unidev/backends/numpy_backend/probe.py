@@ -101,6 +101,7 @@ class NumpyProbe(Probe):
         views = {
             "rows": plain[1:-1],
             "reversed": plain[::-1],
+            "mirrored": plain[..., ::-1],
             "permuted": plain.transpose(0, 3, 1, 2),
         }
         return _beside(x, views)

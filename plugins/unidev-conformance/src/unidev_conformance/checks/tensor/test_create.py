@@ -322,6 +322,8 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
                 await asyncio.sleep(0)
                 where = f"in a task's `with {device}`, beside the tasks' {first} and {second}"
                 bench.oracle.check_device(unidev.zeros(3), device, where)
+                named = unidev.zeros(3, device=bench.cpu)
+                bench.oracle.check_device(named, bench.cpu, f"made there {where}, as asked for,")
                 assert defaults(bench) == alone[device], f"the framework's defaults {where}"
         except unidev.ScopeError as error:
             refused.append(error)

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 import unidev
+from unidev.contract import Unsupported
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
 
@@ -27,6 +30,9 @@ def test_copies(bench: Workbench) -> None:
         y = bench.works(unidev.pin, x)
         bench.oracle.check_kind(x, y, f"pinned, of shape {shape}")
         bench.oracle.check_bytes(y, bench.probe.read(x), f"pinned, of shape {shape}")
+    if not isinstance(bench.probe.gradient, Unsupported):
+        found = bench.probe.gradient(unidev.pin, samples.counting(), cpu)
+        assert np.array_equal(found, np.ones_like(found)), f"through pin, a gradient of {found}"
 
 
 @check(required=True, needs=("pinned",))

@@ -37,6 +37,7 @@ LAYOUTS = (CONTIGUOUS, CONTIGUOUS, "transposed", "sliced", "broadcast")
 MORE_LAYOUTS: Mapping[str, Callable[[Array], Array]] = {
     "rows": lambda x: x[1:-1],
     "reversed": lambda x: x[::-1],
+    "mirrored": lambda x: x[..., ::-1],
     "permuted": lambda x: x.transpose(0, 3, 1, 2),
 }
 """Those that ``Probe.more_views`` may have of four axes, and what they are of an array."""

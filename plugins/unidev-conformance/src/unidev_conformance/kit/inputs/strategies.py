@@ -149,7 +149,12 @@ class Leaf:
         return Drawn(values, self.dtype, self.layout, "in C order", False, None)
 
 
-_SHAPES = {"rows": (5, 1, 1, 2), "reversed": (3, 2, 1, 2), "permuted": (2, 3, 2, 4)}
+_SHAPES = {
+    "rows": (5, 1, 1, 2),
+    "reversed": (3, 2, 1, 2),
+    "mirrored": (3, 2, 1, 2),
+    "permuted": (2, 3, 2, 4),
+}
 
 
 def tree(rng: Random, dtypes: Sequence[str], layouts: Sequence[str], most: int) -> Any:
