@@ -51,7 +51,8 @@ class Way:
 
     def drawn(self) -> Iterator[Drawn]:
         """Tensors drawn of the dtypes that both have on the CPU, not the largest."""
-        found = drawing.drawn(self.dtypes(), [], str(self))
+        layouts = drawing.layouts_of(self.source)
+        found = drawing.drawn(self.dtypes(), [], str(self), layouts=layouts)
         return (each for each in found if each.values.nbytes <= drawing.MIB)
 
     def dtypes(self) -> list[str]:
@@ -61,8 +62,7 @@ class Way:
 
     def laid_out(self, case: Drawn) -> Any:
         """The tensor of the source, in the layout that was drawn."""
-        x = self.make(case.values, case.dtype)
-        return x if case.layout == "contiguous" else self.source.probe.views(x)[case.layout]
+        return case.laid_out(self.source.probe, self.make(case.values, case.dtype))
 
     def check_same(self, x: Any, y: Any, where: str, device: Device | None = None) -> None:
         """``y`` is a tensor of the target, with the shape, dtype and bytes of ``x``."""

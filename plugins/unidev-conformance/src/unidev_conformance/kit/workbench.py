@@ -218,8 +218,7 @@ class Workbench:
     @functools.cached_property
     def layouts(self) -> tuple[str, ...]:
         """The layouts that the probe makes."""
-        more = self.probe.more_views(self.probe.make(samples.counting((3, 2, 3, 4)), unidev.cpu()))
-        return (*drawing.LAYOUTS, *more)
+        return drawing.layouts_of(self.backend)
 
     # -- errors -----------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from unidev_conformance.kit.inputs import samples
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from unidev.contract.backend import Backend
     from unidev.contract.probe import Probe
     from unidev.device import Device
 
@@ -120,6 +121,12 @@ class Drawn:
     def entered(self) -> AbstractContextManager[Any]:
         """The scope to use it in."""
         return self.scope or nullcontext()
+
+
+def layouts_of(backend: Backend) -> tuple[str, ...]:
+    """The layouts that the backend's probe makes."""
+    x = backend.probe.make(samples.counting((3, 2, 3, 4)), backend.cpu)
+    return (*LAYOUTS, *backend.probe.more_views(x))
 
 
 def drawn(

@@ -32,6 +32,7 @@ _OF_MATRICES = [view for view in _VIEWS if "views" in view]
 _OF_FOUR_AXES = {
     "probe.more_views({x})['rows']": "{m}[1:-1]",
     "probe.more_views({x})['reversed']": "{m}[::-1]",
+    "probe.more_views({x})['mirrored']": "{m}[..., ::-1]",
     "probe.more_views({x})['permuted']": "{m}.transpose(0, 3, 1, 2)",
 }
 
