@@ -145,6 +145,6 @@ def another_frameworks_device_is_taken_for_the_cpu(resolved, spec, target):
         return target.cpu
 
 
-@_mutant("errors", everywhere="unidev.tensors.containers:say_where")
+@_mutant("errors", everywhere="unidev.tensors.kinds:say_where")
 def the_place_in_a_tree_is_lost(say_where, error, at):
     """What cannot be converted is named, but not where it is: ``tree_map`` of any framework."""

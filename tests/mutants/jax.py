@@ -134,7 +134,7 @@ def a_sharded_array_is_on_its_first_device(backend):
         return self.device(*self._devices.parse(first))
 
 
-@jax_mutant("errors.tensors_elsewhere", everywhere="unidev.tensors.containers:say_where")
+@jax_mutant("errors.tensors_elsewhere", everywhere="unidev.tensors.kinds:say_where")
 def which_array_is_sharded_is_left_to_guess(say_where, error, at):
     """No path: JAX's "Received incompatible devices for jitted computation"."""
 

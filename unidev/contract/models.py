@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections import deque
 from contextlib import nullcontext
+from itertools import islice
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -441,8 +442,6 @@ def found_in(
     ``name`` is that of ``value``; keys follow: ``state.momentum.0``. ``deep``: in sets and deques,
     too, and if it is above 1 in attributes of objects, that many levels of them less one.
     """
-    if id(value) in _above:
-        return
     held = value
     if not isinstance(value, (dict, list, tuple)):  # TensorFlow's are proxies
         if is_wanted(value):
@@ -453,5 +452,8 @@ def found_in(
                 return
             held, deep = vars(value), deep - 1
     _above = (*_above, id(value))
-    for key, child in list(held.items()) if isinstance(held, dict) else enumerate(held):
-        yield from found_in(child, is_wanted, f"{name}.{key}" if name else str(key), deep, _above)
+    items = held.items() if isinstance(held, dict) else enumerate(held)
+    for key, child in list(islice(items, 10_000 if deep else None)):  # vocabularies are long
+        if not (deep and isinstance(child, (int, float, str))) and id(child) not in _above:
+            inner = f"{name}.{key}" if name else str(key)
+            yield from found_in(child, is_wanted, inner, deep, _above)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from unidev.backends.loading import backend_of_type, device_getters
 from unidev.errors import DeviceMismatchError, NotATensorError, UnidevError, UnsupportedOperation
-from unidev.tensors.kinds import extents_of, is_model
+from unidev.tensors.kinds import extents_of, is_model, say_where
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,8 +111,6 @@ def _device_at(path: str, x: Tensor, backend: Backend) -> Device:
     try:
         return backend.device_of(x)
     except UnidevError as error:
-        from unidev.tensors.containers import say_where
-
         say_where(error, path)
         raise
 

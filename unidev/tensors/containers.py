@@ -43,6 +43,7 @@ from unidev.tensors.kinds import (
     is_plain,
     model_of,
     not_a_tensor,
+    say_where,
 )
 from unidev.tensors.taking_apart import (
     NAMESPACE,
@@ -399,12 +400,6 @@ def _flatten(tree: object) -> tuple[list[Any], Any]:
         raise
     except Exception as error:  # functions of the container and its keys can raise anything
         raise not_taken_apart(tree, error) from error
-
-
-def say_where(error: UnidevError, at: str) -> None:
-    """Put the path of a leaf before the message."""
-    if at and error.args:
-        error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
 
 
 def _functions_for(x: Any) -> ContainerFunctions | None:

@@ -164,6 +164,12 @@ def shape_unknown() -> InvalidDataError:
     )
 
 
+def say_where(error: UnidevError, at: str) -> None:
+    """Put the path of a tensor before the message."""
+    if at and error.args:
+        error.args = (f"at {at}: {error.args[0]}", *error.args[1:])
+
+
 def not_a_tensor(x: object, *, takes_containers: bool = True) -> UnidevError:
     """The error for an object that must be a tensor, and is not, or not yet."""
     from unidev.backends.discovery import backend_specs
