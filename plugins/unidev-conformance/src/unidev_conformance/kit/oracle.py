@@ -191,11 +191,11 @@ def _difference(found: bytes, expected: bytes) -> str:
         return f"{len(found)} bytes instead of {len(expected)}"
     at = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
     start = at - at % 16
-    return (
-        f"bytes differ from byte {at} of {len(expected)} on: "
-        f"{found[start : start + _SHOWN_BYTES].hex(' ', 4)} instead of "
-        f"{expected[start : start + _SHOWN_BYTES].hex(' ', 4)}"
+    has, wanted = (
+        f"{each[start:at].hex()}>{each[at : start + _SHOWN_BYTES].hex(' ', 4)}"
+        for each in (found, expected)
     )
+    return f"bytes differ from byte {at} of {len(expected)} on, at >: {has} instead of {wanted}"
 
 
 class Evidence:

@@ -53,7 +53,8 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
     for name, make in _MAKERS.items():
         bench.oracle.check_device(make(device=device), device, f"{name} on {device}")
         if name not in ("arange", "array"):
-            assert tuple(make(device=device).shape) == (2, 3), f"{name} on {device}: its shape"
+            found = tuple(make(device=device).shape)
+            assert found == (2, 3), f"{name} on {device}: shape {found}, not (2, 3)"
     for name, make in _LIKES.items():
         x = bench.matrix(device)
         bench.oracle.check_device(make(x), device, f"{name} on {device}")
