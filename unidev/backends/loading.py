@@ -266,11 +266,7 @@ def missing_simulator(spec: BackendSpec) -> str | None:
 
 
 def refusal_of(spec: BackendSpec, gpus: SimulatedGpus) -> str | None:
-    """Why the framework of ``spec`` cannot have ``gpus``; None if it can. Imports no framework.
-
-    Raises:
-        SimulationError, PluginError: as ``simulator_of``.
-    """
+    """Why the framework of ``spec`` cannot have ``gpus``; None if it can. Imports no framework."""
     try:
         return simulator_of(spec).refusal(gpus)
     except UnsupportedOperation as error:

@@ -230,11 +230,7 @@ class _Runs:
 
 
 def _bytes_of(of: object) -> int:
-    """The bytes of a size or of a card.
-
-    Raises:
-        InvalidDataError: it is neither.
-    """
+    """The bytes of a size or of a card; anything else is an ``InvalidDataError``."""
     if isinstance(of, str):
         if of.strip().upper() in CARD_BYTES:
             return CARD_BYTES[of.strip().upper()]

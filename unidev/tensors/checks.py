@@ -162,11 +162,7 @@ def _by_name(found: list[tuple[str, Device]]) -> dict[str, Device]:
 
 
 def check_memory(backend: Backend, xs: Sequence[Tensor]) -> None:
-    """Before the framework computes with tensors of the user's.
-
-    Raises:
-        DeletedTensorError: the memory of one is gone, or part of it.
-    """
+    """Raise DeletedTensorError if the memory of a tensor of the user's is gone, or part of it."""
     if not backend.have_memory(xs):
         for x in xs:
             backend.check_memory(x)

@@ -43,11 +43,7 @@ class FreeMemory(NamedTuple):
 
 
 def bytes_wanted(free: object) -> int:
-    """The bytes that ``free`` asks for: an integer, or text such as ``8GiB``.
-
-    Raises:
-        DeviceSpecError: it is not a size.
-    """
+    """The bytes that ``free`` requests: an integer, or text such as ``8GiB``."""
     if isinstance(free, str):
         if lacks_unit(free):
             raise DeviceSpecError(

@@ -124,11 +124,7 @@ def is_optimizer(x: object) -> bool:
 
 
 def backend_of_tensor(x: object) -> Backend:
-    """The backend of tensor ``x``.
-
-    Raises:
-        NotATensorError: ``x`` is not a tensor; states its type and what to do.
-    """
+    """The backend of tensor ``x``; anything else is a ``NotATensorError``."""
     backend = backend_of_type(type(x))
     if backend is None:
         raise not_a_tensor(x, takes_containers=False)
@@ -136,11 +132,7 @@ def backend_of_tensor(x: object) -> Backend:
 
 
 def shape_of(x: Any) -> tuple[int, ...]:
-    """The shape of tensor ``x``.
-
-    Raises:
-        InvalidDataError: it is not known in full, as of a variable whose shape may change.
-    """
+    """The shape of tensor ``x``; ``InvalidDataError`` if it is not known in full."""
     try:
         shape = tuple(x.shape)
     except ValueError as error:  # TensorFlow's, if not even the rank is known

@@ -64,11 +64,7 @@ def default_dtype(value: object, integer: str = "int64") -> str:
 
 
 def checked_number(value: Any, dtype: str | None) -> Any:
-    """``value`` as a Python number that ``dtype`` can hold.
-
-    Raises:
-        InvalidDataError: it is not a number, or ``dtype`` cannot hold it.
-    """
+    """``value`` as a Python number that ``dtype`` can hold, else ``InvalidDataError``."""
     import numpy as np
 
     default_dtype(value)

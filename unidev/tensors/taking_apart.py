@@ -188,11 +188,7 @@ def children_of(x: object) -> Children | None:
 
 
 def opened_by_a_framework(x: Any) -> Unpacked | None:
-    """``x``, taken apart by the registry of the first loaded framework that knows its class.
-
-    Raises:
-        UnsupportedContainerError: as ``children_of``.
-    """
+    """``x``, taken apart by the registry of the first loaded framework that knows its class."""
     found = children_of(x)
     if found is None:
         return None

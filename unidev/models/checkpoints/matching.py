@@ -140,11 +140,7 @@ def merged(slots: Sequence[Slot], backend: Backend) -> list[Slot]:
 
 
 def values_of(slot: Slot, backend: Backend) -> Array:
-    """The values in the file's layout.
-
-    Raises:
-        PluginError: the backend returned an array of the wrong shape.
-    """
+    """The values in the file's layout; a wrong shape is a ``PluginError``."""
     x, axes = slot.stored
     values = backend.models.read(x)
     if axes is not None:
@@ -323,11 +319,7 @@ def bfloat16_of_bits(bits: Array, dtype: Any, backend: Backend) -> Array:
 def check_written(
     pairs: Sequence[tuple[Slot, Entry]], file: Checkpoint, backend: Backend, model: Any
 ) -> None:
-    """Raise if a tensor that shares memory with another does not end up with the file's values.
-
-    Raises:
-        CheckpointError: the file has different values for tensors that share memory.
-    """
+    """Raise if a tensor that shares memory with another does not end up with the file's values."""
     extents = extents_of([slot for slot, _ in pairs], backend)
     shared = Counter(extents)
     problems = [

@@ -97,11 +97,7 @@ class CheckpointFile:
                 raise self.damaged(f"a number in its metadata cannot be read ({error})") from error
 
     def read(self, entry: Entry, buffer: Array) -> Array:
-        """Read an entry's values into ``buffer``, a uint8 array that is large enough.
-
-        Raises:
-            CheckpointError: the file is too short.
-        """
+        """Read an entry's values into ``buffer``, a uint8 array that is large enough."""
         if entry.name not in self.entries:  # a number
             return np.array((self.numbers or {})[entry.name], numpy_dtype(entry.dtype))
         part = buffer[: nbytes(entry)]

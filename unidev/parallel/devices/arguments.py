@@ -55,11 +55,7 @@ def checked_devices(devices: object, backend: Backend) -> list[Device]:
 
 
 def checked_weights(weights: object, count: int, each: str) -> list[float] | None:
-    """``weights`` as a list of positive numbers, one for ``each`` of ``count``; None stays None.
-
-    Raises:
-        InvalidDataError: it is something else.
-    """
+    """``weights`` as a list of ``count`` positive numbers, one for ``each``; None stays None."""
     if weights is None:
         return None
     found = [real_number(each) for each in weights] if isinstance(weights, (list, tuple)) else []
@@ -146,11 +142,7 @@ class Aligned:
 
 
 def check_whole(trees: Sequence[Opened], backend: Backend, *, is_packed: bool) -> None:
-    """Refuse tensors that are not one array with rows or, to be packed, one block of numbers.
-
-    Raises:
-        UnsupportedOperation: one is sparse, ragged or nested.
-    """
+    """Refuse sparse, ragged and nested tensors; to be packed, all but one block of numbers."""
     for tree in trees:
         tree.check_whole()
         backend.collectives.check_dense([x for x, _ in tree.tensors], is_packed)

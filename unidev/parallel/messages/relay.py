@@ -64,11 +64,7 @@ class Relay:
         return pieces[0] if len(pieces) == 1 else bytearray().join(pieces)
 
     def confirm(self) -> None:
-        """Return once all workers have come to this collective.
-
-        Raises:
-            CodesDiffer: on every worker, if their codes differ.
-        """
+        """Return once all have come to this collective; ``CodesDiffer`` on all if theirs do."""
         self.exchange(b"", lambda parts: parts[:1])
 
     def agrees(self, code: int) -> bool:
