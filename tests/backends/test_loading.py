@@ -103,6 +103,14 @@ BROKEN = {
         "PluginError NoneType",
         "`kinds` of backend 'theirs' gives 'cpu', not a tuple of names.",
     ),
+    "an interruption among the framework's errors": (
+        plugin(
+            "class Mine(NumpyBackend):\n    framework_errors = (KeyboardInterrupt,)\n"
+            "def load():\n    return Mine"
+        ),
+        "PluginError NoneType",
+        "(<class 'KeyboardInterrupt'>,), not a tuple of classes of Exception.",
+    ),
     "an attribute is no mapping": (
         plugin("class Mine(NumpyBackend):\n    dtypes = [4]\ndef load():\n    return Mine"),
         "PluginError NoneType",

@@ -309,10 +309,15 @@ def _check_declared(backend: Backend, spec: BackendSpec) -> None:
     """Raise PluginError where a class attribute of another kind would break calls later on."""
     if not hasattr(backend, "cpu"):
         raise _wrong(spec, "load", type(backend), "a class whose constructor calls Backend's")
-    for name, kind in (("tensor_types", type), ("framework_errors", type), ("kinds", str)):
+    for name, needed, fits in (
+        ("kinds", "names", lambda each: isinstance(each, str)),
+        ("tensor_types", "classes", lambda each: isinstance(each, type)),
+        # Of Exception: else Ctrl-C would be an error of the framework's.
+        ("framework_errors", "classes of Exception", lambda each: Exception in each.__mro__),
+    ):
         given = getattr(backend, name)
-        if not isinstance(given, tuple) or not all(isinstance(each, kind) for each in given):
-            raise _wrong(spec, name, given, f"a tuple of {'names' if kind is str else 'classes'}")
+        if not isinstance(given, tuple) or not all(map(fits, given)):
+            raise _wrong(spec, name, given, f"a tuple of {needed}")
     for name in ("dtypes", "containers"):
         if not hasattr(given := getattr(backend, name), "items"):
             raise _wrong(spec, name, given, "a mapping")
