@@ -240,6 +240,10 @@ class MxnetBackend(Backend):
         """Of the class of ``x``, a legacy or a sparse one; of these, MXNet has zeros alone."""
         if isinstance(x, mx.np.ndarray):
             return None
+        if np.dtype(x.dtype).fields is not None:
+            raise UnsupportedOperation(
+                "an array like one of bfloat16", "MXNet makes none: pass x.astype('float32')"
+            )
         if isinstance(x, BaseSparseNDArray):
             if value:
                 raise UnsupportedOperation(
