@@ -26,7 +26,7 @@ LEFT_OUT = frozenset(
 
 
 def functions() -> dict[str, Callable[..., Any]]:
-    """Every public function by its name."""
+    """Every public function by its name, and classes and methods that take what a user gives."""
     import unidev
     from unidev import nn
 
@@ -36,6 +36,10 @@ def functions() -> dict[str, Callable[..., Any]]:
             value = getattr(module, name)
             if inspect.isfunction(value) and name not in LEFT_OUT:
                 found[prefix + name] = value
+    for name in ("DataParallel", "trace_transfers", "transfer_guard", "use_backend"):
+        found[name] = getattr(unidev, name)
+    for name in ("all_reduce", "broadcast", "gather_rows", "shard"):
+        found[f"group().{name}"] = getattr(unidev.group(), name)
     return found
 
 
