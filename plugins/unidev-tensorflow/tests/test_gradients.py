@@ -78,6 +78,12 @@ def test_the_gradient_of_a_lookup_comes_dense():
     np.testing.assert_array_equal(layer.embeddings.numpy(), before - slope.numpy())
 
 
+def test_ragged_and_sparse_tensors_are_refused_by_name():
+    for x in (tf.ragged.constant([[1.0], []]), tf.sparse.from_dense([[0.0, 1.0]])):
+        with pytest.raises(unidev.UnsupportedOperation, match="respect to its values"):
+            unidev.value_and_grad(lambda x: tf.reduce_sum(x.values))(x)
+
+
 def test_a_variable_of_integers_has_no_gradient():
     class Counting(tf.Module):
         def __init__(self):

@@ -9,7 +9,8 @@ import tensorflow as tf  # type: ignore[import-untyped]
 from tensorflow.python import pywrap_tfe  # type: ignore[import-untyped]
 from tensorflow.python.eager import record  # type: ignore[import-untyped]
 
-from unidev.contract import Autograd
+from unidev.contract import Autograd, kind_of
+from unidev.errors import UnsupportedOperation
 from unidev_tensorflow.deep_copy.public import copied
 from unidev_tensorflow.models.swap import native_variable
 
@@ -24,7 +25,16 @@ class TensorFlowAutograd(Autograd):
     """Uses one tape per call, which watches only the leaves."""
 
     def leaf(self, x: Tensor) -> Tensor:
-        """``x`` itself: a tape can watch any tensor."""
+        """``x`` itself: a tape can watch any tensor that is one.
+
+        Raises:
+            UnsupportedOperation: it is made of several.
+        """
+        if isinstance(x, (tf.RaggedTensor, tf.SparseTensor, tf.IndexedSlices)):
+            raise UnsupportedOperation(
+                f"the gradient with respect to a {kind_of(x)}",
+                "it is made of several tensors: differentiate with respect to its values",
+            )
         return x
 
     def gradients(
