@@ -124,18 +124,17 @@ def killed_within_an_exchange() -> None:
 
 def sent_by_channel() -> int:
     """The bytes that this worker writes to its channel in one ``all_reduce``."""
-    from unidev.parallel.messages import channel
-    from unidev.system.host.frames import pieces_of
+    from unidev.system.host.frames import WholeWriter, pieces_of
 
     written: list[int] = []
-    write_all = channel.write_all
+    write = WholeWriter.write
 
-    def counting(pipe: int, frame: Any) -> None:
+    def counting(writer: WholeWriter, frame: Any) -> None:
         written.append(sum(piece.nbytes for piece in pieces_of(frame)))
-        write_all(pipe, frame)
+        write(writer, frame)
 
-    channel.write_all = counting
+    WholeWriter.write = counting  # type: ignore[method-assign]
     total = unidev.group().all_reduce(unidev.ones(SENT_BYTES // 4))
-    channel.write_all = write_all
+    WholeWriter.write = write  # type: ignore[method-assign]
     assert set(unidev.to_numpy(total).tolist()) == {float(unidev.group().size)}
     return sum(written)

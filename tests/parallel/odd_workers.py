@@ -52,7 +52,7 @@ def writing_to_the_pipe_of_its_messages() -> None:
 
     assert membership.current is not None
     if membership.current.rank == 1:
-        os.write(membership.current.channel._up, b"printed by a library" * 3)  # type: ignore
+        os.write(membership.current.channel._writer._pipe, b"printed by a library" * 3)  # type: ignore
         time.sleep(3600)
     unidev.group().barrier()
 

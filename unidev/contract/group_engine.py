@@ -118,6 +118,8 @@ class GroupEngine(BackendPart, ABC):
     ``join`` may set it, as it depends on the device.
     """
 
+    abort_interrupts: bool = False
+    """Whether ``abort`` lets a call of this worker's own raise, and is called during that, too."""
     joins_by_environment: bool = False
     """Whether ``join`` needs no more than RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 
@@ -171,6 +173,21 @@ class GroupEngine(BackendPart, ABC):
     @abstractmethod
     def barrier(self) -> None:
         """Return when all workers have called it."""
+
+    def abort(self, reason: str) -> None:  # noqa: ARG002  for engines whose errors can have it
+        """Let the others' calls raise that wait for this worker, which has left one in the middle.
+
+        In a thread of its own, so that it may wait. Here it is ``leave``, for engines whose
+        connections then break. ``run`` ends workers whose calls do not return.
+        """
+        self.leave()
+
+    def aborted(self) -> str:
+        """The ``reason`` of a worker that has aborted, if the engine ``joins_by_environment``.
+
+        Called after a call has raised; "" if it is not known.
+        """
+        return ""
 
     @abstractmethod
     def leave(self) -> None:

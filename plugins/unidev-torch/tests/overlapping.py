@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import tempfile
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -234,21 +235,21 @@ def interrupted_in_backward() -> dict[str, Any]:
 
 
 def interrupted_at_the_end() -> str:
-    """What a worker hears that goes on although it was interrupted while it waited for buckets."""
+    """What a worker hears that goes on after the second was interrupted in waiting."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     parallel = unidev.DataParallel(Chain())
     unidev.value_and_grad(loss_of)(parallel, *rows())
-    overlap.Step._finish = interrupt  # type: ignore[method-assign]
-    try:
+    if unidev.group().rank:
+        overlap.Step._finish = interrupt  # type: ignore[method-assign]
+    with suppress(KeyboardInterrupt, unidev.CollectiveError):
         unidev.value_and_grad(loss_of)(parallel, *rows())
-    except KeyboardInterrupt:
-        try:
-            unidev.group().barrier()
-        except unidev.CollectiveError as error:
-            return str(error)
+    try:
+        unidev.group().barrier()
+    except unidev.CollectiveError as error:
+        return str(error)
     return ""
 
 

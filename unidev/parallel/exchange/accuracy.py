@@ -50,10 +50,17 @@ def evaluate_accuracy(model: Any, batches: Iterable[tuple[Any, Any]], /) -> floa
     source = batches.batches if isinstance(batches, Prefetched) else batches
     if isinstance(source, Shard):
         own = group()
-        right, rows = count_right(model, batches, source.padding)
-        if own.size > 1:
-            counts = array(np.array([right, rows]), device=own.device)
+
+        def counted() -> tuple[int, int]:
+            found = count_right(model, batches, source.padding)
+            if own.size == 1:
+                return found
+            counts = array(np.array(found), device=own.device)
             right, rows = to_numpy(own.all_reduce(counts)).tolist()
+            return right, rows
+
+        own.exchange.part.agreement.steps += 1
+        right, rows = own.exchange.part.whole(counted, is_one=False)
     else:
         right, rows = count_right(model, batches)
     if not rows:

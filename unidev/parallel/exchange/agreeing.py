@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from unidev.backends.loading import load_backend
-from unidev.errors import CollectiveError, InvalidDataError, UnidevError, UnsupportedOperation
+from unidev.errors import CollectiveError, InvalidDataError
 from unidev.parallel.exchange.host_engine import HostEngine
 from unidev.parallel.messages.relay import CodesDiffer
-from unidev.system.host.board import OPERATIONS, bits_of, weight_of
+from unidev.system.host.board import bits_of, weight_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
 
 _ALL_BITS = (1 << 64) - 1
 """Engines carry signed integers."""
-_ALL_REDUCE = OPERATIONS.index("all_reduce")
+_STEP_BITS = 16
+"""Where the number of the step is in the compared code: above what the board has no room for."""
 
 
 class Proposal(NamedTuple):
@@ -59,6 +59,10 @@ class Agreement:
         """The last collective that this worker has abandoned."""
         self._gathered = 0
         """The last one before which the workers sent one another their numbers."""
+        self.steps = 0
+        """The steps that this worker has begun, since the last one that all refused."""
+        self.refused = -1
+        """The last collective that all workers left by an error."""
 
     @contextmanager
     def reached(self, proposal: Proposal, *, at_once: bool) -> Iterator[Sequence[float]]:
@@ -80,8 +84,17 @@ class Agreement:
     def propose(self, proposal: Proposal) -> None:
         """Show it to the others early, where they share memory; waits for nobody."""
         if self._shares_memory:
-            number, _, code, weight, _ = proposal
-            self._own.mark.propose(number, code, weight or 0.0)
+            self._own.mark.propose(proposal.number, self._code(proposal), proposal.weight or 0.0)
+
+    def check_heard(self) -> None:
+        """Raise CollectiveError if another worker has left a collective early."""
+        if self._own.channel is not None and (heard := self._own.channel.heard()):
+            raise CollectiveError(heard)
+
+    def refuse(self) -> None:
+        """Note that all workers raise an error instead of this collective, and can go on."""
+        self._own.mark.leave()
+        self.refused = self._own.mark.entered
 
     def abandon(self, number: int) -> None:
         """Tell the others that this worker gives nothing more to collective ``number``."""
@@ -98,7 +111,7 @@ class Agreement:
 
     def _refuse(self, ranks: Sequence[int], step: str) -> None:
         if ranks:
-            self._own.mark.leave()
+            self.refuse()
             raise CollectiveError(
                 f"worker {ranks[0]} raised an exception in its backward, so the gradients of "
                 f"{step} are not those of all workers."
@@ -109,10 +122,10 @@ class Agreement:
         return self._own.mark.count == self._own.size
 
     def _compared(self, proposal: Proposal, *, at_once: bool) -> Sequence[float]:
-        own, code, weight = self._own, proposal.code, proposal.weight
+        own, code, weight = self._own, self._code(proposal), proposal.weight
         if self._shares_memory:
             self.propose(proposal)
-            found = own.mark.agreed(proposal.number, code)
+            found = own.mark.agreed(proposal.number, code, self.check_heard)
             if found is None:
                 raise CodesDiffer
             return found
@@ -139,96 +152,18 @@ class Agreement:
             raise CodesDiffer
         return [weight_of(each[1] & _ALL_BITS) for each in everybody]
 
+    def _code(self, proposal: Proposal) -> int:
+        return (proposal.code ^ self.steps << _STEP_BITS) & _ALL_BITS
+
     def _difference(self, proposal: Proposal) -> str:
         own = self._own
         assert own.channel is not None
-        found = own.channel.compare(proposal.number, (proposal.call, proposal.lines()))
-        own.mark.leave()
+        described = proposal.call, self.steps, proposal.lines()
+        found = own.channel.compare(proposal.number, described)
+        self.refuse()
+        self.steps = 0  # on all workers: the next step is one for all
         assert found is not None, "codes differ and what they stand for does not"
         return found
-
-
-class OpenCollective:
-    """The one that is open, if there is one; while it is, there is no other."""
-
-    def __init__(self, own: Membership, agreement: Agreement) -> None:
-        self._own = own
-        self._agreement = agreement
-        self._open: Proposal | None = None
-        self._broken = ""
-        """Why this worker can take part in no collective any more."""
-
-    def check_none(self) -> None:
-        """Raise unless this worker can begin another collective."""
-        self._own.check_process()
-        if self._broken:
-            raise CollectiveError(
-                f"worker {self._own.rank} cannot exchange any more: {self._broken}."
-            )
-        if self._open is not None:
-            raise UnsupportedOperation(
-                "a collective in the middle of backward, where there was none in the first step",
-                "gradients are being exchanged: call it in each step, or outside of value_and_grad",
-            )
-
-    @property
-    def next_number(self) -> int:
-        """The number of the next collective."""
-        return self._own.mark.next
-
-    def propose(
-        self, call: str, code: int, weight: float, lines: Callable[[], list[str]]
-    ) -> Proposal:
-        """Open a collective that lasts until ``end``; where memory is shared, waits for nobody."""
-        self.check_none()
-        self._open = Proposal(self.next_number, call, code, weight, lines)
-        self._agreement.propose(self._open)
-        return self._open
-
-    def settle(self, proposal: Proposal) -> Sequence[float]:
-        """The weights of all workers, once they agree on it."""
-        mark = self._own.mark
-        mark.enter(_ALL_REDUCE)
-        try:
-            with self._agreement.reached(proposal, at_once=True) as weights:
-                mark.go_back()  # to computing: whoever waits now is not this worker
-                return weights
-        except UnidevError:
-            self._open = None
-            raise
-
-    def await_rest(self) -> None:
-        """Note that this worker waits for it."""
-        self._own.mark.enter(_ALL_REDUCE)
-
-    def end(self, proposal: Proposal) -> None:
-        """Close it.
-
-        Raises:
-            CollectiveError: another worker has abandoned it.
-        """
-        self.leave()
-        self._agreement.check_abandoned(proposal.number)
-
-    def leave(self) -> None:
-        """Close it, whatever others did."""
-        self._open = None
-        self._own.mark.leave()
-
-    def is_open(self, proposal: Proposal) -> bool:
-        """Whether the other workers count on this one."""
-        return self._open is proposal and os.getpid() == self._own.process
-
-    def abandon(self, proposal: Proposal) -> None:
-        """Note for the others that this worker gives nothing more to it."""
-        self._own.mark.enter(_ALL_REDUCE)
-        self._agreement.abandon(proposal.number)
-
-    def break_off(self, error: BaseException) -> None:
-        """Leave the others in it: this worker takes part in none any more."""
-        self._open = None
-        self._own.mark.doing(0)
-        self._broken = f"{type(error).__name__} left a step in the middle of its exchange"
 
 
 def code_of(call: str, lines: Sequence[str]) -> int:

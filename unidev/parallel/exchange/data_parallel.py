@@ -170,6 +170,14 @@ class DataParallel(ReplicatedModel):
         if self._group.size == 1 and not self._accumulates and self._held is None:
             return super().value_and_grad(evaluate, arguments, options)
         self._group.check_caller()
+        is_counted = self._is_synchronized or not self._accumulates
+        part = self._group.exchange.part
+        part.agreement.steps += is_counted
+        return part.whole(self._step, evaluate, arguments, options, is_one=False)
+
+    def _step(
+        self, evaluate: Callable[..., tuple[Any, Any]], arguments: Any, options: Any
+    ) -> tuple[Any, Any]:
         begun = time.perf_counter()
         rows = rows_of(arguments)
         if not rows and self.reduction == "mean":
@@ -196,14 +204,18 @@ class DataParallel(ReplicatedModel):
             return loss, gradients
         computed = time.perf_counter()
         step = step or Step(self._overlap, rows)  # whatever other workers do: planned alike
-        found = self._exchanged(loss, gradients, held.statistics, rows, step)
-        ended = time.perf_counter()
-        under_way_s = ended - min(step.begun, computed)
-        step_times.of_this_worker.add(ended - begun, under_way_s, ended - computed)
-        if thread.recorder is not None:
-            hidden_s = under_way_s - (ended - computed)
-            thread.recorder.exchanged(ended - under_way_s, under_way_s, hidden_s)
-        return found
+
+        def exchanged() -> tuple[Any, dict[str, Any]]:
+            found = self._exchanged(loss, gradients, held.statistics, rows, step)
+            ended = time.perf_counter()
+            under_way_s = ended - min(step.begun, computed)
+            step_times.of_this_worker.add(ended - begun, under_way_s, ended - computed)
+            if thread.recorder is not None:
+                hidden_s = under_way_s - (ended - computed)
+                thread.recorder.exchanged(ended - under_way_s, under_way_s, hidden_s)
+            return found
+
+        return self._group.exchange.part.whole(exchanged)
 
     def _watched(self, rows: int) -> AbstractContextManager[Step | None]:
         """A block whose gradients may be exchanged while backward runs."""

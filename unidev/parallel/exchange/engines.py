@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.backend import Unsupported
@@ -37,10 +38,13 @@ class Engines:
         self._device = device
         self._made: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
+        self._aborting: list[Thread] = []
         self.relay = (
             Relay(own.channel, own.rank, own.size) if isinstance(own.channel, Channel) else None
         )
         """The way through worker 0, where the launcher's channel is ours."""
+        if isinstance(own.channel, Channel):
+            own.channel.on_heard = self._interrupt
 
     def of(self, backend: Backend) -> list[GroupEngine]:
         """Those for the tensors of ``backend``, the preferred one first; joins it, a collective."""
@@ -106,8 +110,22 @@ class Engines:
         finish = self.run(backend, start_all_reduce, engine, flat, op)
         return lambda: self.run(backend, finish)
 
+    def abort(self, reason: str) -> None:
+        """Let the others' calls raise that wait for this worker; does not wait for them itself."""
+        while self._joined:
+            engine = self._joined.pop()
+            self._aborting.append(Thread(target=engine.abort, args=(reason,), daemon=True))
+            self._aborting[-1].start()
+
+    def _interrupt(self, reason: str) -> None:
+        """Let this worker's own call raise, if its engine can do that."""
+        if all(engine.abort_interrupts for engine in self._joined):
+            self.abort(reason)
+
     def leave(self) -> None:
         """Close what was joined."""
+        for thread in self._aborting:  # an engine's own threads are not to meet the end of Python
+            thread.join(5.0)
         while self._joined:
             self._joined.pop().leave()
 

@@ -6,17 +6,11 @@ import pickle
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from unidev.errors import UnidevError
+from unidev.errors import BackendMismatchError, UnidevError, UnsupportedDtypeError
 from unidev.parallel.devices.packing import buckets_of, shares_of, unrecorded
-from unidev.parallel.exchange.agreeing import (
-    Agreement,
-    OpenCollective,
-    Proposal,
-    code_of,
-    tree_lines,
-    with_weights,
-)
+from unidev.parallel.exchange.agreeing import Agreement, Proposal, code_of, tree_lines, with_weights
 from unidev.parallel.exchange.engines import Engines
+from unidev.parallel.exchange.participation import Participation
 from unidev.parallel.exchange.transport import (
     Plan,
     Stage,
@@ -51,7 +45,7 @@ class Exchange:
         self._plans: dict[Hashable, Plan] = {}
         self.engines = Engines(own, device)
         self._agreement = Agreement(own, self.engines, device)
-        self.open = OpenCollective(own, self._agreement)
+        self.part = Participation(own, self.engines, self._agreement)
 
     @property
     def rank(self) -> int:
@@ -119,6 +113,7 @@ class Exchange:
             done = b"" if own.rank else pickle.dumps(_tried(work))
             result, error = pickle.loads(own.channel.shared(done))  # noqa: S301  our own worker's
         if error is not None:
+            self._agreement.refuse()
             raise error
         return result  # type: ignore[no-any-return]
 
@@ -145,7 +140,7 @@ class Exchange:
         listed: Sequence[float] | None = None,
     ) -> Iterator[tuple[Plan, Sequence[float]]]:
         """A collective, once all workers agree on it, with their weights; known plans are kept."""
-        self.open.check_none()
+        self.part.check()
         mark = self._own.mark
         key = tree.key()
         plan = None if key is None else self._plans.get((call, key))
@@ -159,18 +154,24 @@ class Exchange:
             self._agreement.reached(proposal, at_once=at_once) as weights,
         ):
             if plan is None:
-                backend, kinds = tree.backend, tree.kinds
-                engines = self.engines.for_kinds(backend, kinds, tree.device)
-                buckets = buckets_of(backend, kinds)
-                plan = Plan(code, stages_of(backend, kinds, buckets, act, engines))
+                plan = Plan(code, self._stages(tree, act))
                 if key is not None:
                     self._plans[call, key] = plan
             yield plan, weights
         mark.leave()
 
+    def _stages(self, tree: Tree, act: str) -> list[Stage]:
+        backend, kinds = tree.backend, tree.kinds
+        try:
+            engines = self.engines.for_kinds(backend, kinds, tree.device)
+            return stages_of(backend, kinds, buckets_of(backend, kinds), act, engines)
+        except (BackendMismatchError, UnsupportedDtypeError):  # of what all have agreed on
+            self._agreement.refuse()
+            raise
+
     @contextmanager
     def _agreed_without_tree(self, operation: str, call: str) -> Iterator[None]:
-        self.open.check_none()
+        self.part.check()
         number = self._own.mark.enter(OPERATIONS.index(operation))
         proposal = Proposal(number, call, code_of(call, []), None, list)
         with self._agreement.reached(proposal, at_once=True):

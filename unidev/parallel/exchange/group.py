@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import tempfile
 import threading
 from pathlib import Path
@@ -30,19 +31,30 @@ from unidev.tensors.devices import resolve_device
 from unidev.tensors.kinds import model_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypeVar
+    from collections.abc import Callable, Sequence
+    from typing import Concatenate, ParamSpec, TypeVar
 
     from unidev.contract.backend import Backend
     from unidev.device import Device
     from unidev.parallel.exchange.membership import Membership
 
     T = TypeVar("T")
+    P = ParamSpec("P")
 
 _PIECE_BYTES = 1 << 24
 """How much of a checkpoint travels at once: it takes as much memory on each worker's device."""
 
 _group: Group | None = None
+
+
+def _collective(method: Callable[Concatenate[Group, P], T]) -> Callable[Concatenate[Group, P], T]:
+    """A method of which nobody is left waiting by whoever leaves it early."""
+
+    @functools.wraps(method)
+    def whole(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.exchange.part.whole(functools.partial(method, self, *args, **kwargs))
+
+    return whole
 
 
 def group() -> Group:
@@ -88,7 +100,8 @@ class Group:
     Every collective raises:
         InvalidDataError: the workers differ in what they call, in structure, shapes, dtypes, kinds
             of device or listed weights.
-        CollectiveError: it failed, usually because another worker has failed.
+        CollectiveError: it failed, usually because another worker has failed; or a worker has left
+            one early, by an exception of its own: then no worker can exchange with it any more.
         DeviceMismatchError: the tensors of the tree are on several devices.
         NotATensorError, ContainerError: ``tree`` is not a tree of tensors.
     """
@@ -116,6 +129,7 @@ class Group:
         numbers = range(own.first_gpu, own.first_gpu + own.gpus)
         return tuple(resolve_device(f"gpu:{number}", backend) for number in numbers)
 
+    @_collective
     def all_reduce(
         self,
         tree: T,
@@ -165,6 +179,7 @@ class Group:
             operation="all_reduce",
         )  # fmt: skip
 
+    @_collective
     def broadcast(self, tree: T, root: int = 0) -> T:
         """The values that the worker ``root`` has in ``tree``, on every worker, in new memory.
 
@@ -184,6 +199,7 @@ class Group:
         )  # fmt: skip
         return given.with_tensors(found)  # type: ignore[no-any-return]
 
+    @_collective
     def all_gather(self, tree: T) -> list[T]:
         """The trees of all workers, by rank, in new memory on this worker's device of ``tree``."""
         self.check_caller()
@@ -195,6 +211,7 @@ class Group:
         )  # fmt: skip
         return [given.with_tensors(tensors) for tensors in found]
 
+    @_collective
     def barrier(self) -> None:
         """Return when all workers have called it."""
         self.check_caller()
@@ -211,6 +228,7 @@ class Group:
         """
         return rows_for(batch, self.device, self.rank, self.size)
 
+    @_collective
     def shard(
         self,
         data: Any,
@@ -258,6 +276,7 @@ class Group:
         self.exchange.agree("shard", sharding.described())
         return Shard(rows, sharding, self.rank, self.size)
 
+    @_collective
     def gather_rows(self, tree: T, *, padded: int = 0) -> T:
         """The rows of all workers' trees, by rank, in new memory on the device of ``tree``.
 
@@ -278,6 +297,7 @@ class Group:
         found: T = gathered_rows(tree, padded, self.all_gather)
         return found
 
+    @_collective
     def checkpoint(self, model: Any, step: int, optimizer: Any = None) -> None:
         """Worker 0 writes the model, and the optimizer's state, into the run's ``checkpoints``.
 
@@ -324,13 +344,18 @@ class Group:
             files.update(contents)
             return step, {name: len(content) for name, content in contents.items()}
 
-        step, sizes = self.exchange.by_the_first("restore", "restore", read)
-        if step:
-            with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
+        with tempfile.TemporaryDirectory(prefix="unidev-restore-") as place:
+
+            def receive() -> int:
+                step, sizes = self.exchange.by_the_first("restore", "restore", read)
                 for name, size in sizes.items():
                     self._write(Path(place) / name, files.pop(name, b""), size)
+                return int(step)
+
+            step = self.exchange.part.whole(receive)
+            if step:
                 checkpoints.load(Path(place), found, optimizer, backend_of_model(found))
-        return int(step)
+        return step
 
     def _write(self, file: Path, content: bytes, size: int) -> None:
         """Write ``content`` of worker 0 to ``file`` on every worker: broadcast piece by piece."""
@@ -359,6 +384,7 @@ class Group:
                 "must come in one order",
             )
 
+    @_collective
     def join(self) -> None:
         """Join the engine of this worker's backend now; else the first exchange does."""
         self.exchange.join(self._backend())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import pickle
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,12 +24,11 @@ from unidev.system.settings import TORCHRUN_TIMEOUT
 from unidev.system.wording import count_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
     from unidev.device import Device
     from unidev.parallel.exchange.rank_variables import Place
+    from unidev.parallel.messages.comparing import Description
 
 
 def outside_a_run() -> Membership:
@@ -91,8 +91,9 @@ class EngineLink:
         self._device = backend.cpu if engine.on_host else device
         self._rank = rank
         self._size = size
+        self._heard = ""
 
-    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:  # noqa: ARG002  all come in one order
+    def compare(self, number: int, description: Description) -> str | None:  # noqa: ARG002  all come in one order
         """How the workers differ, or None; blocks for all of them."""
         found = [pickle.loads(each) for each in self._gathered(pickle.dumps(description))]  # noqa: S301  our own group's
         return difference(dict(enumerate(found)))
@@ -100,6 +101,16 @@ class EngineLink:
     def shared(self, content: bytes) -> bytes:
         """The ``content`` of worker 0, on every worker."""
         return self._gathered(content if self._rank == 0 else b"")[0]
+
+    def give_up(self, said: str, *, is_consequence: bool) -> None:  # noqa: ARG002  nobody watches
+        """Abort the engine; the others read there why."""
+        threading.Thread(target=self.engine.abort, args=(said,), daemon=True).start()
+
+    def heard(self, wait_s: float = 0.0) -> str:
+        """The reason of an engine that was aborted, once an exchange has failed."""
+        if wait_s and not self._heard:
+            self._heard = self.engine.aborted()
+        return self._heard
 
     def _gathered(self, content: bytes) -> list[bytes]:
         sizes = [int(found[0]) for found in self._all(np.array([len(content)], "int64"))]

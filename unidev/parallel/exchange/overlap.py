@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.backends.boundary import call
 from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
-from unidev.errors import CollectiveError
+from unidev.errors import CollectiveError, UnidevError
 from unidev.parallel.devices.packing import (
     LARGE_BYTES,
     Bucket,
@@ -26,6 +26,7 @@ from unidev.parallel.exchange.agreeing import Proposal, code_of
 from unidev.parallel.exchange.host_engine import HostEngine
 from unidev.parallel.exchange.transport import arrived, departing, stages_of
 from unidev.parallel.exchange.trees import described_kinds
+from unidev.system.host.board import ALL_REDUCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -105,8 +106,10 @@ class Overlap:
         step = Step(self, rows)
         try:
             yield step
-        except BaseException as error:
-            step.abandon(error)
+        except Exception as error:  # another one is to end this worker
+            if not isinstance(error, CollectiveError):
+                with suppress(UnidevError):  # `error` came first
+                    call(self.backend, step.abandon, doing=_DOING)
             raise
         step.backward_is_done()
 
@@ -144,7 +147,7 @@ class Overlap:
             for memory in self._last.memory:
                 memory.clear()  # a model that freezes other layers each time has many plans
         self._last = plan
-        return self.exchange.open.propose(self._call, plan.code, weight, lambda: plan.lines)
+        return self.exchange.part.propose(self._call, plan.code, weight, lambda: plan.lines)
 
 
 class _Running(NamedTuple):
@@ -173,7 +176,7 @@ class Step:
         self._is_new = False
         self._order: list[int] = []
         self._collectives = 0
-        """The number of the next collective, before backward."""
+        """The number of the last collective, before backward."""
         self._is_interrupted = False
         """Whether backward had collectives of its own: which comes first is then the model's."""
         self._running: _Running | None = None
@@ -210,7 +213,7 @@ class Step:
     def evaluated(self, loss: Tensor) -> None:
         """Forward is done, and backward follows."""
         overlap, plan = self._overlap, self._plan
-        self._collectives = overlap.exchange.open.next_number
+        self._collectives = overlap.exchange.part.mark.entered
         if plan is None:
             return
         is_known = overlap.kinds_of([loss]) == plan.kinds[-1:]
@@ -238,15 +241,18 @@ class Step:
             self._start_whole(running)
 
     def _start_whole(self, running: _Running) -> None:
-        missing, finishing = running.missing, running.finishing
+        missing, finishing, part = running.missing, running.finishing, self._overlap.exchange.part
         while len(finishing) < len(missing) and not missing[len(finishing)]:
+            part.mark.enter(ALL_REDUCE)
             call(self._backend, self._start, running, doing=_DOING, operation="all_reduce")
+            part.mark.go_back()
 
     def _start(self, running: _Running) -> None:
         """Begin the next bucket, whose tensors are given."""
         exchange, backend, use = self._overlap.exchange, self._backend, self._backend.collectives
         if not running.finishing:
-            weights = exchange.open.settle(running.proposal)
+            with exchange.part.agreement.reached(running.proposal, at_once=True) as weights:
+                pass
             self.begun = time.perf_counter()
             if self._overlap.is_mean:
                 self._factor = shares_of(weights)[exchange.rank]
@@ -274,7 +280,7 @@ class Step:
     def backward_is_done(self) -> None:
         """Note what happened meanwhile."""
         self._is_done = True
-        self._is_interrupted = self._overlap.exchange.open.next_number != self._collectives
+        self._is_interrupted = self._overlap.exchange.part.mark.entered != self._collectives
 
     def is_planned(self, loss: Tensor, gradients: Mapping[str, Tensor]) -> bool:
         """Whether ``finish`` exchanges these; the other workers then count on it."""
@@ -286,19 +292,16 @@ class Step:
 
     def finish(self, loss: Tensor, own: Mapping[str, Tensor]) -> tuple[Tensor, dict[str, Tensor]]:
         """The loss and the gradients of all workers, in new memory."""
-        running, exchange = self._running, self._overlap.exchange
+        running = self._running
         assert running is not None
         found = [*own.values(), loss]
         begun = time.perf_counter()
-        try:
-            self._finish_all(running, found)
-        except BaseException as error:
-            if exchange.open.is_open(running.proposal):
-                exchange.open.break_off(error)
-            raise
+        self._finish_all(running, found)
         if not running.plan.waited:
             running.plan.waited.append(time.perf_counter() - begun)
-        exchange.open.end(running.proposal)
+        part = self._overlap.exchange.part
+        part.close()
+        part.agreement.check_abandoned(running.proposal.number)
         *gradients, loss = found
         return loss, dict(zip(own, gradients, strict=True))
 
@@ -309,7 +312,7 @@ class Step:
                 running.given[position] = found[position]  # zeros where none has been made
             running.missing[number] = 0
         self._start_whole(running)
-        self._overlap.exchange.open.await_rest()
+        self._overlap.exchange.part.mark.enter(ALL_REDUCE)
         call(self._backend, self._finish, running, found, doing=_DOING, operation="all_reduce")
 
     def _finish(self, running: _Running, found: list[Tensor]) -> None:
@@ -319,31 +322,29 @@ class Step:
                 flat = arrived(self._backend, plan.device, stage, finish())
                 stage.bucket.unpack(self._backend, flat, found)
 
-    def abandon(self, error: BaseException) -> None:
+    def abandon(self) -> None:
         """Backward has raised: give the other workers NaN for what they wait for.
 
-        So all workers have made the same exchanges, and may go on. Not where this one is to end.
+        So all workers have made the same exchanges, and may go on.
         """
-        running, exchange = self._running, self._overlap.exchange
-        if running is None or not exchange.open.is_open(running.proposal):
+        running, part = self._running, self._overlap.exchange.part
+        if running is None or not part.can_abandon(running.proposal):
             return
-        if not isinstance(error, Exception) or isinstance(error, CollectiveError):
-            exchange.open.break_off(error)
-            return
-        with suppress(CollectiveError):  # `error` came first
-            if not running.finishing:
-                exchange.open.settle(running.proposal)
-            exchange.open.abandon(running.proposal)
-            with unrecorded(self._backend):
-                for stage in running.plan.stages[len(running.finishing) :]:
-                    _, shapes, is_packed = stage.bucket
-                    shape = (sum(map(math.prod, shapes)),) if is_packed else shapes[0]
-                    device = running.plan.device
-                    nothing = self._backend.full(shape, math.nan, stage.dtype, device)
-                    self._send(running, stage, nothing)
-            for finish in running.finishing:
-                finish()
-        exchange.open.leave()
+        part.mark.enter(ALL_REDUCE)
+        if not running.finishing:
+            with part.agreement.reached(running.proposal, at_once=True):
+                pass
+        part.agreement.abandon(running.proposal.number)
+        with unrecorded(self._backend):
+            for stage in running.plan.stages[len(running.finishing) :]:
+                _, shapes, is_packed = stage.bucket
+                shape = (sum(map(math.prod, shapes)),) if is_packed else shapes[0]
+                device = running.plan.device
+                nothing = self._backend.full(shape, math.nan, stage.dtype, device)
+                self._send(running, stage, nothing)
+        for finish in running.finishing:
+            finish()
+        part.close()
 
     def learn(self, loss: Tensor) -> None:
         """After the first step of a structure: take its order from worker 0; a collective."""

@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
-from unidev.errors import UnsupportedOperation
+from unidev.errors import CollectiveError, UnsupportedOperation
 from unidev.system.host.frames import (
     AGREED,
     COMPARE,
@@ -17,27 +17,35 @@ from unidev.system.host.frames import (
     DIFFERS,
     EVERYBODY,
     FINISH,
+    LEFT,
     ORDER,
     PARENT,
     Frame,
     Reader,
-    write_all,
+    WholeWriter,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
+    from unidev.parallel.messages.comparing import Description
     from unidev.system.host.shared_memory import SharedMemory
 
 
 class Link(Protocol):
     """How a worker agrees with the others."""
 
-    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
+    def compare(self, number: int, description: Description) -> str | None:
         """How the workers differ at collective ``number``, or None; blocks for all of them."""
 
     def shared(self, content: bytes) -> bytes:
         """The ``content`` of worker 0, on every worker."""
+
+    def give_up(self, said: str, *, is_consequence: bool) -> None:
+        """Tell all others that this worker has left a collective, and let those raise that wait."""
+
+    def heard(self, wait_s: float = 0.0) -> str:
+        """What another worker has said by ``give_up``, or "", if none does within ``wait_s``."""
 
 
 class Channel:
@@ -53,12 +61,15 @@ class Channel:
         """Known once the order has come."""
         self.memory: SharedMemory | None = None
         """That of all workers, if they are on one host."""
-        self._up = up
+        self._writer = WholeWriter(up)
         self._reader = Reader(down)
         self._writing = threading.Lock()
         self._arrived = threading.Condition()
         self._frames: dict[tuple[int, int], Frame] = {}
         self._number = 0
+        self._heard = ""
+        self.on_heard: Callable[[str], None] = lambda _: None
+        """Called in the thread that reads, when another worker has given up."""
         threading.Thread(target=self._read, name="unidev-channel", daemon=True).start()
 
     # -- with the parent -----------------------------------------------------------------------
@@ -75,11 +86,24 @@ class Channel:
         """Wait until all workers have returned."""
         self._take(PARENT, FINISH)
 
-    def compare(self, number: int, description: tuple[str, Sequence[str]]) -> str | None:
+    def compare(self, number: int, description: Description) -> str | None:
         """How the workers differ at collective ``number``, or None; blocks for all of them."""
         self._send(Frame(COMPARE, PARENT, number, pickle.dumps(description)))
         reply = self._take(PARENT, _reply(number))
         return bytes(reply.body).decode() if reply.kind == DIFFERS else None
+
+    def give_up(self, said: str, *, is_consequence: bool) -> None:
+        """Tell all others, through the parent; those that wait in shared memory hear it there."""
+        if self.memory is not None:
+            self.memory.give_up()
+        self._send(Frame(LEFT, PARENT, is_consequence, said.encode()))
+
+    def heard(self, wait_s: float = 0.0) -> str:
+        """What another worker has said by ``give_up``, or "", if none does within ``wait_s``."""
+        if wait_s and not self._heard:
+            with self._arrived:
+                self._arrived.wait_for(lambda: self._heard, wait_s)
+        return self._heard
 
     # -- with the other workers, who call the same methods in the same order -------------------
 
@@ -108,19 +132,28 @@ class Channel:
     def _send(self, frame: Frame) -> None:
         check_process(self.process)  # two that write would mix their messages
         with self._writing, suppress(BrokenPipeError):  # then the parent is gone: see `_read`
-            write_all(self._up, frame)
+            self._writer.write(frame)
 
     def _take(self, peer: int, tag: int) -> Frame:
         check_process(self.process)  # the thread that reads is not in a fork
+        is_of_parent = peer == PARENT and tag <= FINISH
         with self._arrived:
-            self._arrived.wait_for(lambda: (peer, tag) in self._frames)
+            self._arrived.wait_for(
+                lambda: (peer, tag) in self._frames or (self._heard and not is_of_parent)
+            )
+            if (peer, tag) not in self._frames:
+                raise CollectiveError(self._heard)
             return self._frames.pop((peer, tag))
 
     def _read(self) -> None:
         while (frames := self._reader.read()) is not None:
             for frame in frames:
                 with self._arrived:
-                    self._frames[_key(frame)] = frame
+                    if frame.kind == LEFT:
+                        self._heard = self._heard or bytes(frame.body).decode()
+                        self.on_heard(self._heard)
+                    else:
+                        self._frames[_key(frame)] = frame
                     self._arrived.notify_all()
         os.killpg(0, signal.SIGKILL)
 

@@ -11,8 +11,9 @@ from unidev.system.host.frames import AGREED, DIFFERS, PARENT, Frame
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    Description = tuple[str, Sequence[str]]
-    """The call, such as ``all_reduce of sum``, and lines for its weights and tensors."""
+    Description = tuple[str, int, Sequence[str]]
+    """The call, such as ``all_reduce of sum``, the number of the worker's step, and lines for its
+    weights and tensors."""
 
 
 class Comparisons:
@@ -44,11 +45,17 @@ def difference(given: Mapping[int, Description]) -> str | None:
     for other in others:
         if given[other] == given[first]:
             continue
-        (call, lines), (other_call, other_lines) = given[first], given[other]
+        (call, step, lines), (other_call, other_step, other_lines) = given[first], given[other]
         if call != other_call:
             return (
                 f"worker {first} calls {call}, but worker {other} calls {other_call}: all workers "
                 "must call the same ones, in the same order."
+            )
+        if step != other_step:
+            return (
+                f"{call}: worker {first} is at step {step}, but worker {other} at step "
+                f"{other_step}: one has raised before its step was exchanged, and gone on. All "
+                "workers raise this, and the next step is one for all again."
             )
         pairs = zip_longest(lines, other_lines, fillvalue="no further tensor")
         mine, others_own = next(pair for pair in pairs if pair[0] != pair[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import sys
 import time
@@ -10,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.parallel.messages.comparing import Comparisons
 from unidev.parallel.running import failures
-from unidev.parallel.running.failures import CAUSE, SUSPECT, Failure
+from unidev.parallel.running.failures import CAUSE, CONSEQUENCE, SUSPECT, Failure
 from unidev.system.child_processes import TAIL_LINES
-from unidev.system.host.board import BACKWARD, JOINING, OPERATIONS
+from unidev.system.host.board import BACKWARD, BY_THE_FIRST, JOINING, OPERATIONS
 from unidev.system.host.events import Ended, Event, Output, Progress
-from unidev.system.host.frames import COMPARE, FAILED, FINISH, PARENT, RESULT, Frame
+from unidev.system.host.frames import COMPARE, FAILED, FINISH, LEFT, PARENT, RESULT, Frame
 from unidev.system.printing import say, show
 from unidev.system.wording import one_line, seconds_text
 
@@ -44,6 +45,9 @@ class Supervisor:
         self._results: dict[int, bytes] = {}
         self._failures: dict[int, Failure] = {}
         self._failed_at = 0.0
+        self._left: Failure | None = None
+        """The first worker that has left a collective early, if there is one."""
+        self._left_at = math.inf
         self._ended: set[int] = set()
         self._output: dict[int, deque[str]] = {
             rank: deque(maxlen=TAIL_LINES) for rank in range(size)
@@ -100,6 +104,18 @@ class Supervisor:
             self._results[rank] = bytes(frame.body)
         elif frame.kind == FAILED:
             self._fail(failures.raised(rank, pickle.loads(frame.body)))  # noqa: S301  our worker's
+        elif frame.kind == LEFT:
+            self._leaves(rank, frame)
+
+    def _leaves(self, rank: int, frame: Frame) -> None:
+        """Let the others know; who waits in an engine that does not let go is ended later."""
+        self._left_at = min(self._left_at, time.monotonic())
+        what = bytes(frame.body).decode().removeprefix(f"worker {rank} ")
+        left = Failure(CONSEQUENCE if frame.tag else CAUSE, rank, what)
+        if self._left is None or left.degree < self._left.degree:
+            self._left = left
+        for other in self._progress.keys() - {rank}:
+            self._launcher.send(other, frame)
 
     def _printed(self, rank: int, line: Output) -> None:
         self._output[rank].append(one_line(line.text))
@@ -119,6 +135,8 @@ class Supervisor:
     def _fail(self, failure: Failure) -> None:
         if not self._failures:
             self._failed_at = time.monotonic()
+        if self._left is not None and self._left.rank == failure.rank:
+            failure = failure._replace(degree=min(failure.degree, self._left.degree))
         self._failures.setdefault(failure.rank, failure)
 
     # -- who is missing ------------------------------------------------------------------------
@@ -129,14 +147,22 @@ class Supervisor:
 
     def _look_for_missing(self) -> None:
         """Note a worker that does not come to the collective in which others wait."""
-        inside = [rank for rank in self._progress if self._is_inside(rank)]
+        running = self._progress.keys() - self._results.keys()
+        inside = sorted(rank for rank in running if self._is_inside(rank))
+        if self._left is not None:
+            for rank in inside:
+                age = time.monotonic() - max(self._left_at, self._since[rank])
+                works = rank == 0 and self._progress[rank].operation in BY_THE_FIRST
+                if age > (self._timeout_s if works else _GRACE_S):
+                    self._fail(self._left)
+            return
         if not inside:
             return
         most = max(self._progress[rank].entered for rank in inside)
         waiting = [rank for rank in inside if self._progress[rank].entered == most]
         where = self._where(waiting[0])
         for rank in self._results:
-            if self._progress[rank].entered < most:
+            if self._progress[rank].entered < most or self._is_inside(rank):
                 count = self._progress[rank].entered
                 self._fail(Failure(
                     CAUSE, rank,
@@ -179,16 +205,21 @@ class Supervisor:
 
     # -- who failed first ----------------------------------------------------------------------
 
+    def _first(self) -> Failure:
+        """The failure that the others follow from, also if that worker has caught its exception."""
+        left = [] if self._left is None or self._left.rank in self._failures else [self._left]
+        return failures.first([*self._failures.values(), *left])
+
     def _is_settled(self) -> bool:
         """Whether it is certain enough who failed first."""
         age = time.monotonic() - self._failed_at
-        if failures.first([*self._failures.values()]).degree == CAUSE:
+        if self._first().degree == CAUSE:
             return age > _SETTLE_S
         known = self._failures.keys() | self._results.keys()
         return age > _GRACE_S or (age > _SETTLE_S and len(known) == len(self._progress))
 
     def _error(self) -> Exception:
-        found = failures.first([*self._failures.values()])
+        found = self._first()
         if found.degree > SUSPECT:
             most = max(progress.entered for progress in self._progress.values())
             behind = self._behind(most)

@@ -8,15 +8,22 @@ from __future__ import annotations
 import mmap
 import struct
 import time
+from typing import TYPE_CHECKING
 
 from unidev.system.host.events import Progress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OPERATIONS = (
     "nothing", "joining the group", "all_reduce", "broadcast", "all_gather", "barrier",
     "checkpoint", "restore", "shard", "backward, with exchanges under way",
 )  # fmt: skip
 """Operations in which a worker may wait, by number."""
+ALL_REDUCE = OPERATIONS.index("all_reduce")
 JOINING = OPERATIONS.index("joining the group")
+BY_THE_FIRST = OPERATIONS.index("checkpoint"), OPERATIONS.index("restore")
+"""In these, worker 0 works while the others wait for it."""
 BACKWARD = len(OPERATIONS) - 1
 _FIELDS = len(Progress._fields)
 _PROPOSALS = 2
@@ -87,9 +94,14 @@ class Mark:
         return number
 
     @property
-    def next(self) -> int:
-        """The number of the collective that this worker enters next."""
-        return int(self._cells[self._start]) + 1
+    def entered(self) -> int:
+        """The number of the collective that this worker has entered last."""
+        return int(self._cells[self._start])
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether it has not left that one."""
+        return bool(self._cells[self._start] != self._cells[self._start + 1])
 
     def propose(self, number: int, code: int, weight: float) -> None:
         """Show, also before entering it, what collective ``number`` is; waits for nobody."""
@@ -99,14 +111,15 @@ class Mark:
         cells[at + 2] = bits ^ word
         cells[at] = word
 
-    def agreed(self, number: int, code: int) -> list[float] | None:
+    def agreed(self, number: int, code: int, check: Callable[[], None]) -> list[float] | None:
         """The weights of all workers of the board, by place; None if a code is not ``code``.
 
-        Waits until all have proposed this collective. The answer is the same on each.
+        Waits until all have proposed this collective, or ``check`` raises. The answer is the same
+        on each.
         """
         cells, word, at = self._cells, _word(code, number), _place(number)
         for other in self._others:
-            self._await(other + at, word)
+            self._await(other + at, word, check)
         if any(cells[other + at] != word for other in self._others):
             return None
         found = []
@@ -117,13 +130,14 @@ class Mark:
             found.append(weight_of(bits))
         return found
 
-    def _await(self, cell: int, word: int) -> None:
+    def _await(self, cell: int, word: int, check: Callable[[], None]) -> None:
         """Wait until the number in ``cell`` is that in ``word``."""
         cells = self._cells
         if not (cells[cell] ^ word) & _NUMBER:
             return
         start = time.monotonic()
         while (cells[cell] ^ word) & _NUMBER:
+            check()
             waited = time.monotonic() - start
             time.sleep(min(max(waited * _SHARE, _SHORTEST_S), _LONGEST_S))
 

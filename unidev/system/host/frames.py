@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ORDER, DATA, COMPARE, AGREED, DIFFERS, RESULT, FAILED, FINISH = range(8)
+ORDER, DATA, COMPARE, AGREED, DIFFERS, RESULT, FAILED, LEFT, FINISH = range(9)
 """The kinds of message."""
 PARENT = -1
 """The peer that is the process that called ``run``."""
@@ -140,12 +140,24 @@ def pieces_of(frame: Frame) -> list[memoryview]:
     return [memoryview(_HEADER.pack(frame.kind, frame.peer, frame.tag, count)), *pieces]
 
 
-def write_all(pipe: int, frame: Frame) -> None:
-    """Write a frame, and wait until it is written."""
-    for piece in pieces_of(frame):
-        rest = piece
-        while rest:
-            rest = rest[os.write(pipe, rest) :]
+class WholeWriter:
+    """Frames that are waited for, and written whole also where a signal's handler raises."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._pieces: list[memoryview] = []
+        self._written: list[int] = []
+        """Counts of bytes of the first piece."""
+
+    def write(self, frame: Frame) -> None:
+        """Write the rest of the last frame, if its writing was interrupted, and this one."""
+        self._pieces.extend(pieces_of(frame))
+        while self._pieces:
+            rest = self._pieces[0][sum(self._written) :]
+            # No handler runs between the system's call and the note of its result.
+            self._written.extend(map(os.write, (self._pipe,), (rest,)))
+            if sum(self._written) == len(self._pieces[0]):
+                self._pieces, self._written = self._pieces[1:], []
 
 
 def widen(pipe: int) -> None:

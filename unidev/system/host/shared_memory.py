@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
+
+from unidev.errors import CollectiveError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,6 +29,8 @@ _SIDES = 2
 _WAYS_OUT = 2
 """Pipes from worker 0, in turn: a worker may come to the next meeting while another has not left
 the last one, and must not take its byte."""
+_NEVER = b"\1"
+"""In place of a worker's byte: it does not come any more."""
 _FILES = 3 + 2 * _WAYS_OUT
 """The memory, and the ends of the pipes to worker 0 and from it."""
 
@@ -99,9 +104,24 @@ class SharedMemory:
         self._ways_out.reverse()
         if self.rank:
             os.write(self._arrive, b"\0")
-            os.read(leave, 1)
+            _read(leave, 1)
             return
         missing = self.size - 1
         while missing:
-            missing -= len(os.read(self._arrived, missing))
+            missing -= _read(self._arrived, missing)
         os.write(let_go, bytes(self.size - 1))
+
+    def give_up(self) -> None:
+        """Let nobody meet any more: whoever waits, or comes, raises CollectiveError."""
+        poller = select.poll()
+        for pipe in (self._arrive, *(let_go for _, let_go in self._ways_out)):
+            poller.register(pipe, select.POLLOUT)
+        for pipe, _ in poller.poll(0):  # one without room has enough of them
+            os.write(pipe, _NEVER * self.size)
+
+
+def _read(pipe: int, most: int) -> int:
+    found = os.read(pipe, most)
+    if _NEVER in found:
+        raise CollectiveError("a worker has left a collective early.")
+    return len(found)

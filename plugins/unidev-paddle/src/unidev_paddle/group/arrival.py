@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _KEY = "unidev/arrived"
 _BYTES = 8
+_NEVER = 1 << 62
+"""The count of a worker that does not come any more."""
 _SHARE, _SHORTEST_S, _LONGEST_S = 1 / 16, 5e-5, 2e-3
 """Between two looks a worker sleeps for a share of the time waited, so that little of it is lost.
 The others may still compute: it leaves them the cores."""
@@ -41,20 +43,27 @@ class Arrivals:
 
         Raises:
             TimeoutError: one has not within the time of the run.
+            ConnectionError: one does not come any more.
         """
         self._number += 1
         self._counts.come(self._number)
         expected = self._number * self._size
         start = time.monotonic()
-        while self._counts.total(self._number) < expected:
+        while not expected <= (come := self._counts.total(self._number)) < _NEVER:
+            if come >= _NEVER:
+                raise ConnectionError("a worker has left an exchange early")
             waited = time.monotonic() - start
             time.sleep(min(max(waited * _SHARE, _SHORTEST_S), _LONGEST_S))
             if waited > self._timeout_s:
-                missing = expected - self._counts.total(self._number)
+                missing = expected - come
                 raise TimeoutError(
                     f"{missing} of {self._size} workers did not come to the exchange within "
                     f"{self._timeout_s:g} s"
                 )
+
+    def give_up(self) -> None:
+        """Let the others raise that wait for this worker."""
+        self._counts.give_up()
 
 
 class _InFile:
@@ -70,9 +79,12 @@ class _InFile:
     def come(self, number: int) -> None:
         self._cells[self._rank] = number
 
+    def give_up(self) -> None:
+        self.come(_NEVER)
+
     def total(self, number: int) -> int:
         """As if none had gone on to the next exchange."""
-        return sum(min(count, number) for count in self._cells)
+        return sum(count if count == _NEVER else min(count, number) for count in self._cells)
 
 
 class _InStore:
@@ -83,6 +95,9 @@ class _InStore:
 
     def come(self, number: int) -> None:  # noqa: ARG002
         self._store.add(_KEY, 1)
+
+    def give_up(self) -> None:
+        self._store.add(_KEY, _NEVER)
 
     def total(self, number: int) -> int:  # noqa: ARG002
         """None goes on before all have come, so the sum is that of this exchange."""

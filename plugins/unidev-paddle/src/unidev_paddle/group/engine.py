@@ -116,6 +116,11 @@ class PaddleEngine(GroupEngine):
         one = paddle.to_tensor([1.0], place=self._here)
         self.all_reduce(one, "sum").numpy()
 
+    def abort(self, reason: str) -> None:  # noqa: ARG002  there is no place for it
+        """The others wait before gloo does, but for moments."""
+        if self._arrivals is not None:
+            self._arrivals.give_up()
+
     def leave(self) -> None:
         """``destroy_process_group``."""
         distributed.destroy_process_group()

@@ -57,6 +57,8 @@ class TensorFlowEngine(GroupEngine):
         }
     )  # fmt: skip
 
+    abort_interrupts = True
+
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
         """Configure TensorFlow's runtime, which then starts as one task of a cluster.
 
@@ -140,6 +142,10 @@ class TensorFlowEngine(GroupEngine):
         """A sum, which no worker has before all have given theirs."""
         with self._scope():
             self.all_reduce(tf.ones(1), "sum").numpy()
+
+    def abort(self, reason: str) -> None:
+        """TensorFlow only lets go of this worker's own calls."""
+        context.context().abort_collective_ops(tf.errors.UNAVAILABLE, reason)
 
     def leave(self) -> None:
         """Nothing: TensorFlow's server ends with the process."""

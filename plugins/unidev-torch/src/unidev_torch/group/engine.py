@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
+from contextlib import suppress
 from datetime import timedelta
 from functools import cache
+from itertools import count
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
     from unidev.contract import Device, Rendezvous
 
+_REASON = "unidev/aborted"
+"""The key in the group's store."""
 _SUMMED = frozenset(
     {"int8", "uint8", "int32", "int64", "uint64", "float32", "float64", "complex64", "complex128"}
 )
@@ -62,6 +67,10 @@ class TorchEngine(GroupEngine):
         self._here = self.backend.cpu.native if self.on_host else device.native
         self._size = rendezvous.size
         self._is_ours = not dist.is_initialized()
+        self._closing = threading.Lock()
+        self._numbers = count()
+        self._under_way: dict[int, dist.Work] = {}
+        """What holds gloo's connections open, by the number of the call."""
         if self._is_ours:
             _listen_on(rendezvous.own_interface(rank))
             dist.init_process_group(
@@ -112,10 +121,11 @@ class TorchEngine(GroupEngine):
         elif flat.dtype is torch.uint64:
             whole = flat.view(torch.int64)  # the same bits
         # Not `dist.all_reduce`, whose checks take as long as a small exchange.
-        work = self._group.allreduce([whole], _options(op))
+        number = next(self._numbers)
+        self._under_way[number] = self._group.allreduce([whole], _options(op))
 
         def finish() -> torch.Tensor:
-            work.wait()
+            self._under_way.pop(number).wait()
             return flat
 
         return finish
@@ -139,6 +149,21 @@ class TorchEngine(GroupEngine):
         dist.all_reduce(one)
         one.item()  # waits for a GPU
 
+    def abort(self, reason: str) -> None:
+        """Close the group, also the program's own: its next call would be taken for one of ours."""
+        dist.distributed_c10d._get_default_store().set(_REASON, reason)
+        self._under_way.clear()  # the traceback that has left it may live on, and they are open
+        del self._group
+        self._close()
+
+    def aborted(self) -> str:
+        """From the store, unless it has gone with rank 0."""
+        with suppress(dist.DistError, ValueError):
+            store = dist.distributed_c10d._get_default_store()
+            if store.check([_REASON]):
+                return store.get(_REASON).decode()
+        return ""
+
     def leave(self) -> None:
         """``destroy_process_group``, if ``join`` made it.
 
@@ -146,8 +171,13 @@ class TorchEngine(GroupEngine):
         now and then.
         """
         del self._group
-        if self._is_ours and dist.is_initialized():
-            dist.destroy_process_group()
+        if self._is_ours:
+            self._close()
+
+    def _close(self) -> None:
+        with self._closing:
+            if dist.is_initialized():
+                dist.destroy_process_group()
 
 
 @cache
