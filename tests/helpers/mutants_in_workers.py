@@ -28,6 +28,7 @@ _FUNCTIONS = {
     "workers.data_parallel": ("gradients",),
     "workers.accumulation": ("accumulation",),
     "workers.synchronized_norms": ("synchronized_norms",),
+    "workers.skipped": ("skipped",),
     "workers.steps_elsewhere": ("steps_elsewhere",),
 }
 """The functions whose results each check looks at; with others, the sound backend fails it."""

@@ -80,6 +80,19 @@ def known_structures_are_not_compared(backend):
 
 
 @multi_mutant(
+    "workers.leaving", around="unidev.parallel.exchange.participation:Participation._give_up"
+)
+def the_next_worker_is_said_to_have_left(sound, self, error):
+    """All hear that somebody did, and look for the fault where there is none."""
+    rank = self._own.rank
+    self._own.rank = (rank + 1) % self._own.size
+    try:
+        return sound(self, error)
+    finally:
+        self._own.rank = rank
+
+
+@multi_mutant(
     "workers.killed",
     "workers.raising",
     around="unidev.parallel.running.supervisor:Supervisor._fail",
@@ -255,6 +268,15 @@ def a_norm_has_the_gradient_of_its_own_rows(sound, self, number, own):
 def sees_the_gpus_of_others(sound, self, spec, simulated_count):
     """A driver that is initialised before the worker's variables are set: it sees all GPUs."""
     sound(self, spec, 3)
+
+
+@multi_mutant(
+    "workers.skipped", plugin=TORCH, around="unidev.parallel.exchange.agreeing:Agreement._code"
+)
+def steps_have_no_numbers(sound, self, proposal):
+    """A worker that skips one is a step ahead of the others: DistributedDataParallel's own."""
+    self.steps = 0
+    return sound(self, proposal)
 
 
 @multi_mutant("workers.overlap", plugin=TORCH, around="unidev.parallel.exchange.overlap:Step.learn")

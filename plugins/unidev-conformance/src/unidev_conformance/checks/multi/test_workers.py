@@ -30,7 +30,9 @@ _EXCHANGES = (
     "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
     "structures_that_differ", "calls_elsewhere", "shards", "refused_shards", "own_gpus",
 )  # fmt: skip
-_STEPS = ("gradients", "accumulation", "overlapped", "steps_elsewhere", "synchronized_norms")
+_STEPS = (
+    "gradients", "accumulation", "overlapped", "skipped", "steps_elsewhere", "synchronized_norms",
+)  # fmt: skip
 _BY_MEMORY = ("reductions", "extremes", "sums_by_bits", "moved")
 """The questions that are asked again of what travels without the framework's engine."""
 _SIZE = 3
@@ -49,7 +51,7 @@ def _found(bench: Workbench, name: str) -> list[Any]:
     for needs, more in ((_INFERS, ("evaluation",)), (_TRAINS, _STEPS)):
         if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
             names = (*names, *more)
-    names = (*names, *[f"{each}{BY_MEMORY}" for each in _BY_MEMORY])
+    names = (*names, *[f"{each}{BY_MEMORY}" for each in _BY_MEMORY], "leaving")
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]
     for rank, (has_failed, said) in enumerate(found):
         assert not has_failed, f"worker {rank}: {said}"
@@ -160,6 +162,17 @@ def _check_refused(found: list[dict[str, str]]) -> None:
     for rank, own in enumerate(found):
         for call, said in own.items():
             assert said == "UnsupportedOperation", f"worker {rank}, {call}: {said}"
+
+
+@check(required=True, needs=_NEEDS)
+def test_leaving(bench: Workbench) -> None:
+    """A worker that leaves a collective early is named on all, and exchanges nothing any more."""
+    *others, (first, then) = _found(bench, "leaving")
+    assert first == "ArithmeticError: it took too long", f"it was not interrupted: {first}"
+    said = "CollectiveError: worker 2 cannot exchange any more: it left all_reduce number "
+    assert then.startswith(said), f"it went on, and heard: {then}"
+    assert " by ArithmeticError at in_workers.py:" in then, f"its own line is not in: {then}"
+    assert others == [[then, then]] * 2, f"it heard: {then}. The others: {others}"
 
 
 @check(required=True, needs=_NEEDS)
@@ -297,6 +310,17 @@ def test_accumulation(bench: Workbench) -> None:
                 whole = own["whole"][name]
                 said = f"{name}, {when}: {x}, not {whole}"
                 assert np.allclose(x, whole, rtol=1e-4, atol=1e-6), said
+
+
+@check(required=True, needs=_TRAINS)
+def test_skipped(bench: Workbench) -> None:
+    """Whoever goes on after an exception in forward is a step ahead: an error on each, once."""
+    workers = _found(bench, "skipped")
+    for rank, (heard, after) in enumerate(workers):
+        assert "worker 0 is at step" in heard, f"worker {rank} heard: {heard}"
+        for name, x in after.items():
+            same = x.tobytes() == workers[0][1][name].tobytes()
+            assert same, f"{name}: after it, workers have other bits"
 
 
 @check(required=True, needs=_TRAINS)

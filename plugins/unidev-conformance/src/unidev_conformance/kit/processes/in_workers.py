@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -214,6 +216,39 @@ def structures_that_differ() -> list[str]:
     ]
     group.barrier()
     return heard
+
+
+def leaving() -> list[str]:
+    """What each hears once the last has left a sum early, by a signal, and gone on."""
+    group = unidev.group()
+    x = unidev.ones(10, device=group.device)
+    group.all_reduce(x)
+    has_left = Path(tempfile.gettempdir()) / f"unidev-left-{os.getppid()}"
+
+    def ring(*_: Any) -> None:
+        raise ArithmeticError("it took too long")
+
+    def heard() -> str:
+        try:
+            return f"the sum {unidev.to_numpy(group.all_reduce(x))[0].item()}"
+        except (ArithmeticError, unidev.UnidevError) as error:
+            return f"{type(error).__name__}: {error}"
+
+    if group.rank < group.size - 1:
+        while not has_left.exists():
+            time.sleep(0.01)
+        found = [heard(), heard()]
+        (has_left / str(group.rank)).touch()
+        return found
+    signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.1)  # the others do not come before that
+    found = [heard()]
+    has_left.mkdir()
+    found.append(heard())
+    while len([*has_left.iterdir()]) < group.size - 1:
+        time.sleep(0.01)
+    shutil.rmtree(has_left)
+    return found
 
 
 def failing(how: str, rank: int) -> None:

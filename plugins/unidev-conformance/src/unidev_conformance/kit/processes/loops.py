@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,6 +132,25 @@ def accumulation() -> dict[str, dict[str, Any]]:
             of(parallel, *piece)
     found = numbers_of(*of(parallel, *last))
     return {"found": found, "whole": whole, "again": numbers_of(*of(parallel, *own))}
+
+
+def skipped() -> tuple[str, dict[str, Any]]:
+    """What each hears when the first goes on after its forward has raised; and the step after."""
+    group = unidev.group()
+    net = unidev.place(nn.sequential(nn.dense(4, _CLASSES)), group.device)
+    own = [_placed(np.ones((2, size), "float32")) for size in (4, _CLASSES)]
+    net(own[0])
+    parallel, of = unidev.DataParallel(net), unidev.value_and_grad(squared_error)
+    of(parallel, *own)
+    if group.rank == 0:
+        with suppress(ArithmeticError):
+            unidev.value_and_grad(_raises)(parallel, *own)
+    heard = heard_by(lambda: of(parallel, *own))
+    return heard, numbers_of(*of(parallel, *own))
+
+
+def _raises(*_: Any) -> None:
+    raise ArithmeticError
 
 
 def overlapped() -> list[dict[str, Any]]:
