@@ -92,6 +92,7 @@ MIXED = {
     "a method's option": lambda x, y: x.sum(axis=0, where=y > 1),
     "put": lambda x, y: x.put([0], y),
     "assigning": lambda x, y: operator.setitem(x, 0, y[0]),
+    "filling": lambda x, y: x.fill(y[0]),
     "an index": lambda x, y: x[y > 1],
     "ufunc.at": lambda x, y: np.add.at(x, 0, y[0]),
     "copyto": np.copyto,

@@ -197,7 +197,8 @@ class Backend(Abilities, ABC):
 
         ``array`` is in native byte order and has a dtype that ``dtypes`` names; its strides,
         alignment and writability are arbitrary. Floating-point numbers that ``dtype`` cannot hold,
-        as of bfloat16, are rounded to the nearest one that it can, ties to the even one.
+        as of bfloat16, are rounded to the nearest one that it can, ties to the even one; where the
+        framework converts float64 by way of float32, as PyTorch does, they are rounded twice.
 
         ``array`` has been read when this returns: the caller may overwrite it at once. (JAX keeps
         the memory of an array that is aligned to 64 bytes, and may read any other later.)

@@ -158,8 +158,9 @@ def _numpy_name(spec: object) -> str | None:
 
 def refuse_masked(cls: type) -> None:
     """Raise InvalidDataError for a class of masked arrays: NumPy would silently drop the mask."""
-    masked = sys.modules.get("numpy.ma")  # if never imported, there are no masked arrays
-    if masked is not None and issubclass(cls, masked.MaskedArray):
+    # Not there before it is imported, nor while another thread imports it: no masked arrays, then.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and issubclass(cls, masked):
         raise InvalidDataError(
             f"this {type_name(cls)} has masked elements: pass x.filled(value), or x.data to use "
             "the values under the mask."

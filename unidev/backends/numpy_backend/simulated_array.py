@@ -2,8 +2,8 @@
 
 As on real accelerators, results stay on the device of their operands, and mixing arrays of two
 devices is an error. Plain arrays are on the CPU; numbers may be combined with any device. Limits of
-the simulation: ``numpy.asarray(a)`` and C code that takes the buffer bypass it, and NumPy's own
-``zeros(3, device="gpu:0")`` is a ValueError: ``unidev.zeros`` takes it, or ``like=a``.
+the simulation: ``numpy.asarray(a)``, ``a.flat`` and C code that takes the buffer bypass it, and
+NumPy's own ``zeros(3, device="gpu:0")`` is a ValueError: ``unidev.zeros`` takes it, or ``like=a``.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ class SimulatedArray(np.ndarray):
         """Assigning refuses an array of another device."""
         _common_device((self, key, value), "assigning")
         self.view(np.ndarray)[_plain(key)] = _plain(value)
+
+    def fill(self, value: Any) -> None:
+        """As assigning to all elements."""
+        self[...] = value
 
     def __iter__(self) -> Iterator[Any]:
         return (self[index] for index in range(len(self)))
