@@ -27,6 +27,35 @@ def test_any_number_of_devices_can_be_had(warm_python: Python, count: int) -> No
     assert (done.stdout, done.stderr) == (f"{count} sim:{count - 1}\n", "")
 
 
+IN_FORKS = """
+import os, signal, threading, torch, unidev
+unidev.set_backend("torch")
+
+def run_out_of_memory():  # which holds a device's lock as long as its error is made
+    while True:
+        try:
+            torch.empty(1 << 30, device="sim:0")
+        except torch.OutOfMemoryError:
+            pass
+
+for _ in range(2):
+    threading.Thread(target=run_out_of_memory, daemon=True).start()
+for _ in range(10):
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        torch.empty(1, device="sim:0")
+        os._exit(0)
+    print(os.waitpid(child, 0)[1], flush=True)
+os._exit(0)
+"""
+
+
+def test_forks_have_the_devices_whatever_other_threads_do_with_them(warm_python: Python) -> None:
+    done = warm_python(IN_FORKS, UNIDEV_SIMULATE="1", UNIDEV_SIMULATE_MEMORY="1MiB")
+    assert done.stdout == "0\n" * 10, done
+
+
 def test_making_one_imports_neither_torch_nor_its_backend(python: Python) -> None:
     done = python(
         "import sys\n"

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <pthread.h>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -91,6 +92,22 @@ struct Usage {
 inline Usage& usage_at(c10::DeviceIndex index) {
   static auto* usages = new std::array<Usage, kMaxDevices>();
   return (*usages)[index];
+}
+
+// A forked child uses the devices, or frees what it inherited. A lock that another thread of its
+// parent held at the fork would stay locked in it for ever, as in a worker of a loader.
+inline void hold_locks_over_forks() {
+  constexpr auto unlock = [] {
+    for (int index = 0; index < kMaxDevices; ++index) {
+      usage_at(static_cast<c10::DeviceIndex>(index)).mutex.unlock();
+    }
+  };
+  constexpr auto lock = [] {
+    for (int index = 0; index < kMaxDevices; ++index) {
+      usage_at(static_cast<c10::DeviceIndex>(index)).mutex.lock();
+    }
+  };
+  pthread_atfork(lock, unlock, unlock);
 }
 
 inline Usage& usage_of(c10::DeviceIndex index) {

@@ -24,6 +24,7 @@ void start(int64_t count, int64_t limit) {
       device_count.compare_exchange_strong(none, static_cast<int>(count)),
       "this process simulates ", none, " devices already");
   memory_limit = limit;
+  hold_locks_over_forks();
   // Not when the library is loaded: from here on torch takes the devices for its accelerator.
   static const c10::impl::DeviceGuardImplRegistrar guard(kSim, new SimGuard());
   c10::SetAllocator(kSim, allocator());
