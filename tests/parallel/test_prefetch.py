@@ -7,6 +7,7 @@ import itertools
 import threading
 import traceback
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,6 +78,26 @@ def test_an_error_of_the_loader_has_its_own_traceback_and_comes_in_its_place() -
     assert "failing_here" in "".join(traceback.format_tb(caught.value.__traceback__))
     with pytest.raises(StopIteration):
         next(batches)
+
+
+def test_an_error_of_the_loader_leaves_it_without_a_collection() -> None:
+    class Failing:
+        def __iter__(self) -> Failing:
+            return self
+
+        def __next__(self) -> Any:
+            raise LookupError("no such picture")
+
+    loader = Failing()
+    held = weakref.ref(loader)
+    gc.disable()
+    try:
+        with suppress(LookupError):
+            next(iter(unidev.prefetch(loader, "cpu")))
+        del loader
+        assert held() is None
+    finally:
+        gc.enable()
 
 
 def test_an_error_of_putting_comes_in_the_place_of_its_batch() -> None:

@@ -84,7 +84,10 @@ class Reader:
             )
         found = self._queue.take()
         if isinstance(found, BaseException):
-            raise found
+            try:
+                raise found
+            finally:
+                del found  # whose traceback has this frame: only a collection would end the loader
         return found.handed_out()
 
     def close(self) -> None:
