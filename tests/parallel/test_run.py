@@ -256,6 +256,24 @@ def test_a_tensor_on_a_gpu_does_not_travel(monkeypatch: pytest.MonkeyPatch) -> N
         unidev.run(odd_workers.tensor_result, backend="numpy")
 
 
+def test_a_child_of_multiprocessing_starts_a_run_of_its_programs_function(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import multiprocessing, unidev\n"
+        "def twice(number): return 2 * number\n"
+        "def run(): print(unidev.run(twice, 3, workers=1, backend='numpy'))\n"
+        "if __name__ == '__main__':\n"
+        "    child = multiprocessing.get_context('spawn').Process(target=run)\n"
+        "    child.start()\n"
+        "    child.join()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )  # fmt: skip
+    assert done.stdout == "[6]\n", done.stderr
+
+
 def test_a_worker_starts_no_run() -> None:
     with pytest.raises(unidev.WorkerFailedError, match="this is worker 0 of a run"):
         unidev.run(odd_workers.run_inside, workers=1, backend="numpy")

@@ -11,7 +11,7 @@ from unidev.errors import InvalidDataError, NotATensorError
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.kinds import MODEL, TENSOR, classify
 
-_MAIN = b"__main__"
+_MAIN = b"_main__"  # also of ``__mp_main__``, as a child of multiprocessing calls it
 
 
 class _Pickler(pickle.Pickler):
