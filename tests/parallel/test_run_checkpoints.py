@@ -13,6 +13,7 @@ import training_samples
 
 import unidev
 from unidev.parallel.exchange import checkpoints
+from unidev.parallel.running import run as run_module
 
 
 def names(folder: Path) -> list[str]:
@@ -63,6 +64,15 @@ def test_workers_that_are_at_different_steps_are_named(tmp_path: Path) -> None:
         training_samples.of_another_step, checkpoints=tmp_path, backend="numpy"
     ):
         assert "worker 0 calls checkpoint of step 1, but worker 1" in message
+
+
+def test_a_folder_is_that_of_one_run_at_a_time(tmp_path: Path) -> None:
+    def run() -> None:
+        unidev.run(len, "", workers=1, checkpoints=tmp_path, backend="numpy")
+
+    with run_module._alone_in(str(tmp_path)), pytest.raises(unidev.RunError, match="of its own"):
+        run()
+    run()
 
 
 def test_a_run_without_a_folder_has_no_checkpoints() -> None:

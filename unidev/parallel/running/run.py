@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import sys
 import tempfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,8 @@ def run(  # noqa: PLR0913  each is an option of its own
             be unpickled here.
         NotATensorError: an argument holds a tensor or a model: pass ``to_numpy(x)``.
         DeviceNotFoundError: there are not as many GPUs.
-        RunError: the system does not allow so many processes, or so many open files.
+        RunError: the system does not allow so many processes, or so many open files; or another
+            run has this folder for its checkpoints.
         UnsupportedOperation: this is a worker already, the launcher is not available here, or
             psutil, which is needed to watch workers, is not installed.
 
@@ -119,26 +121,52 @@ def run(  # noqa: PLR0913  each is an option of its own
             raise InvalidDataError(f"{name} must be a string or None, not {shown(given)}.")
     call = packed_call(function, args)
     cls = launcher_class(launcher, address)
+    folder = _folder(checkpoints)
     order = {
-        "size": size, "backend": _existing(backend), "timeout_s": timeout_s,
-        "checkpoints": _folder(checkpoints),
+        "size": size, "backend": _existing(backend), "timeout_s": timeout_s, "checkpoints": folder,
     }  # fmt: skip
-    for attempt in range(attempts):
-        with _limits_named():
-            workers_of = cls(size, address)
-        try:
+    with _alone_in(folder):
+        for attempt in range(attempts):
             with _limits_named():
-                _start(workers_of, gpus, call, {**order, "attempt": attempt})
-            results = Supervisor(workers_of, timeout_s).results()
-        except WorkerFailedError as error:
-            if attempt + 1 == attempts:
-                raise
-            say(f"{str(error).splitlines()[0]} Trying again ({attempt + 1} of {attempts - 1}).")
-        else:
-            return [_unpacked(result, rank) for rank, result in enumerate(results)]
-        finally:
-            workers_of.end()
+                workers_of = cls(size, address)
+            try:
+                with _limits_named():
+                    _start(workers_of, gpus, call, {**order, "attempt": attempt})
+                results = Supervisor(workers_of, timeout_s).results()
+            except WorkerFailedError as error:
+                if attempt + 1 == attempts:
+                    raise
+                say(f"{str(error).splitlines()[0]} Trying again ({attempt + 1} of {attempts - 1}).")
+            else:
+                return [_unpacked(result, rank) for rank, result in enumerate(results)]
+            finally:
+                workers_of.end()
     raise AssertionError
+
+
+@contextmanager
+def _alone_in(folder: str | None) -> Iterator[None]:
+    """A block in which no other run has that folder for its checkpoints, as far as can be seen."""
+    if folder is None or sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if isinstance(error, BlockingIOError):  # else there are no locks, as on some network's disk
+            os.close(held)
+            raise RunError(
+                f"another run writes its checkpoints into {folder}: give each a folder of its own."
+            ) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # where there are none
+            fcntl.flock(held, fcntl.LOCK_UN)  # also of forks, which have a copy
+        os.close(held)
 
 
 def _existing(backend: str | None) -> str:
