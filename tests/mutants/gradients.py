@@ -117,6 +117,14 @@ def only_one_way_back_counts(backend):
         return [found.get(x) for x in xs]
 
 
+@torch_mutant("value_and_grad.through_what_is_computed_again")
+def zeros_for_what_a_custom_backward_differentiates(backend):
+    """As ``torch.autograd.grad`` with ``allow_unused``: reentrant checkpointing is left out."""
+    from unidev_torch import autograd
+
+    replace_value(autograd, "_check_all_came", lambda *_: None)
+
+
 @torch_mutant("gradients.second_order")
 def gradients_of_copies_are_cut(backend):
     """The copy's own backward is recorded by nothing: a function that is once differentiable."""

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 from abc import ABC, abstractmethod
 from contextlib import nullcontext
 from functools import partial
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.optional import BackendPart, Unsupported, declinable, optional
 from unidev.errors import PluginError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend
@@ -148,3 +150,48 @@ class Autograd(BackendPart, ABC):
 
 def _overrides(cls: type[Autograd], name: str) -> bool:
     return getattr(cls, name) is not getattr(Autograd, name)
+
+
+def left_out(root: Any, inputs: Callable[[Any], Iterable[Any]], reached: Iterable[Any]) -> Any:
+    """The nodes of a graph that lead to none of ``reached``, to which backward does not go."""
+    above: dict[Any, list[Any]] = {root: []}
+    todo = [root]
+    for node in todo:
+        for each in inputs(node):
+            if each not in above:
+                todo.append(each)
+            above.setdefault(each, []).append(node)
+    todo = list(reached)
+    while todo:
+        todo += above.pop(todo.pop(), ())
+    return above.keys()
+
+
+def reaches(roots: Iterable[object], wanted: Collection[int]) -> bool:
+    """Whether references lead from a root to an object with one of these ids.
+
+    From a function through what it encloses and names, not through all globals of its module.
+    """
+    todo, seen = [*roots], set[int]()
+    while todo:
+        each = todo.pop()
+        if id(each) in wanted:
+            return True
+        if id(each) in seen or isinstance(each, (type, ModuleType)):
+            continue
+        seen.add(id(each))
+        if isinstance(each, FunctionType):
+            named = map(each.__globals__.get, each.__code__.co_names)
+            todo += [each.__closure__, each.__defaults__, each.__kwdefaults__, *named]
+        else:
+            todo += gc.get_referents(each)
+    return False
+
+
+def nested_backward(function: str) -> UnsupportedOperation:
+    """The error for a function whose own backward computes gradients of what is no input of it."""
+    return UnsupportedOperation(
+        f"value_and_grad through {function}",
+        "gradients of what its backward differentiates, and is not its input, would be missing: "
+        "checkpoint with use_reentrant=False; give a function of your own all that as inputs",
+    )

@@ -43,6 +43,14 @@ class AutogradProbe(BackendPart, ABC):
     """``second_order(function, array, device)``: d/dx of the sum of (d/dx of the sum of
     ``function(x)``), a native tensor."""
 
+    recomputed: Callable[[Callable[[Tensor], Tensor], Tensor], Tensor] = optional(
+        "functions that backward computes again",
+        "the framework has no function that backward computes again",
+    )
+    """``recomputed(function, x)``: ``function(x)``, of which backward needs nothing kept but ``x``.
+
+    By what the framework's users have for that, even if it passes on no gradients of parameters."""
+
     is_differentiable: Callable[[Tensor], bool] = optional(
         "tensors have a flag for being differentiable",
         "the framework's tensors have no flag for being differentiable",

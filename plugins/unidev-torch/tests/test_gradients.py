@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 import torch
@@ -92,3 +93,39 @@ def test_an_inference_tensor_has_no_gradient() -> None:
             with torch.inference_mode(mode), pytest.raises(unidev.UnsupportedOperation) as caught:
                 call()
             assert "clone it, outside of that mode" in str(caught.value)
+
+
+class Again(torch.autograd.Function):
+    """A module, which backward calls again to differentiate it by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, module: nn.Module) -> Any:
+        ctx.found = module, x
+        return module(x)
+
+    @staticmethod
+    def backward(ctx: Any, *slopes: torch.Tensor) -> Any:
+        module, x = ctx.found
+        x = x.detach().requires_grad_()
+        with torch.enable_grad():
+            module(x).backward(*slopes)
+        return x.grad, None
+
+
+def test_a_backward_within_backward_is_refused_and_unused_parameters_beside_one_get_zeros() -> None:
+    net = nn.ModuleList(nn.Linear(4, 4) for _ in range(3))
+    net[1].requires_grad_(requires_grad=False)
+
+    def loss_of(net: Any, inner: int, outer: int | None) -> torch.Tensor:
+        x = X.clone().requires_grad_() if outer is None else net[outer](X)
+        found: torch.Tensor = net[2](Again.apply(x, net[inner])).sum()
+        return found
+
+    for inner, outer in ((0, None), (2, None), (2, 0)):  # left out, and called
+        with pytest.raises(unidev.UnsupportedOperation, match=r"Again.*use_reentrant=False"):
+            unidev.value_and_grad(loss_of)(net, inner, outer)
+        assert [x.grad for x in net.parameters()] == [None] * 6
+    for outer in (0, None):
+        _, gradients = unidev.value_and_grad(loss_of)(net, 1, outer)
+        assert bool(gradients["0.weight"].any()) == (outer == 0)
+        assert gradients["2.weight"].any()

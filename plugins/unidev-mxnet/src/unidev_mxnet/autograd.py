@@ -11,7 +11,7 @@ import numpy as np
 from mxnet import autograd
 from mxnet.ndarray.sparse import BaseSparseNDArray  # type: ignore[import-untyped]
 
-from unidev.contract import Autograd, fork_safe_lock
+from unidev.contract import Autograd, fork_safe_lock, nested_backward, reaches
 from unidev.errors import UnsupportedOperation
 from unidev_mxnet.scopes import numpy_semantics
 
@@ -49,9 +49,15 @@ class MxnetAutograd(Autograd):
         """Runs in training mode, as ``autograd.record`` does; NumPy shapes if the leaves do."""
         is_numpy = isinstance(leaves[0], mx.np.ndarray)
         with _one_at_a_time, numpy_semantics() if is_numpy else contextlib.nullcontext():
+            earlier = _functions.copy()
             with autograd.record():
                 loss = loss_of()
+            called = [each for key, each in _functions.copy().items() if key not in earlier]
+            # What backward stores is not to be seen in the arrays, so copies show it.
+            before = [x.grad.copy() for x in leaves] if called else []
             found = _gradients(loss, list(leaves))
+            if called:
+                _check_all_came(called, leaves, found, before)
             return loss.detach(), found
 
     @contextlib.contextmanager
@@ -84,6 +90,31 @@ class MxnetAutograd(Autograd):
                 else:
                     x -= lr * gradient  # noqa: PLW2901  in place
         return parameters
+
+
+_functions: dict[int, Any] = autograd.Function._registry.ref_holder
+"""What MXNet keeps of each custom function of which a result is alive."""
+
+
+def _check_all_came(
+    called: Sequence[Any], leaves: Sequence[Tensor], found: Sequence[Any], before: Sequence[Tensor]
+) -> None:
+    """Refuse a custom function whose backward calls ``backward`` for more than its inputs.
+
+    MXNet goes to one only on the way to a leaf, and knows of no way but its inputs.
+    """
+    lost, is_nested = set(), False
+    for x, gradient in zip(leaves, found, strict=True):
+        if gradient is None:
+            lost.add(id(x))
+        else:
+            gradient.wait_to_read()  # custom functions run in threads of MXNet's
+    for x, old in zip(leaves, before, strict=True):
+        if x.grad.asnumpy().tobytes() != old.asnumpy().tobytes():
+            x.grad[:] = old
+            is_nested = True
+    if is_nested or reaches(called, lost):
+        raise nested_backward("an autograd.Function")
 
 
 def _gradients(loss: Tensor, leaves: list[Tensor]) -> list[Tensor | None]:

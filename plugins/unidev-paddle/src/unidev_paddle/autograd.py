@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Autograd, fork_safe_lock
+from unidev.contract import Autograd, fork_safe_lock, left_out, nested_backward
 from unidev_paddle.copying import move_cut
-from unidev_paddle.framework import check_building, check_eager, paddle
+from unidev_paddle.framework import check_building, check_eager, paddle, symbolic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract import Tensor
@@ -31,6 +31,8 @@ class PaddleAutograd(Autograd):
     def leaf(self, x: Tensor) -> Tensor:
         """``x`` if it is a leaf that needs a gradient, else a detached leaf that does."""
         check_eager("value_and_grad")
+        if not isinstance(x, paddle.Tensor):  # of a program that is no longer being built
+            raise symbolic(x)
         if x.is_leaf and not x.stop_gradient:
             return x
         cut = x.detach()
@@ -49,7 +51,11 @@ class PaddleAutograd(Autograd):
         if loss.stop_gradient:
             return cut, [None] * len(leaves)
         with _one_at_a_time:
+            stored = _stored(loss, leaves)
             found = paddle.grad([loss], list(leaves), allow_unused=True)
+            is_nested = _put_back(stored)
+        if is_nested or True in [x is None for x in found]:
+            _check_all_came(loss, leaves, () if is_nested else found)
         if self.backend.have_memory(found):  # dense, and all on the CPU
             return cut, found
         return cut, [
@@ -98,6 +104,53 @@ class PaddleAutograd(Autograd):
         if self.backend.device_of(gradient) is device:
             return gradient
         return move_cut(gradient, device.native)
+
+
+def _stored(loss: Tensor, leaves: Sequence[Tensor]) -> list[tuple[Tensor, Tensor | None]]:
+    """Each leaf without a gradient; where a ``PyLayer`` may add to one, also a copy of that."""
+    stored = [(x, x._grad_ivar()) for x in leaves]
+    watched = [(x, gradient) for x, gradient in stored if gradient is None]
+    if len(watched) < len(stored) and next(_custom(loss), None):
+        dense = [
+            (x, gradient) for x, gradient in stored if gradient is not None and gradient.is_dense()
+        ]
+        watched += [(x, gradient.clone()) for x, gradient in dense]
+    return watched
+
+
+def _put_back(stored: Sequence[tuple[Tensor, Tensor | None]]) -> bool:
+    """Whether gradients have been stored meanwhile, which are then removed."""
+    is_changed = False
+    for x, before in stored:
+        now = x._grad_ivar()
+        if before is None and now is not None:
+            x.grad, is_changed = None, True
+        elif before is not None and before.numpy().tobytes() != now.numpy().tobytes():
+            now.copy_(before, True)
+            is_changed = True
+    return is_changed
+
+
+def _custom(loss: Tensor, came: Sequence[Any] = ()) -> Iterator[str]:
+    for node in left_out(loss.grad_fn, _inputs, came):
+        _, is_custom, function = node.name().partition("PyLayer_")
+        if is_custom:
+            yield function
+
+
+def _check_all_came(loss: Tensor, leaves: Sequence[Tensor], found: Sequence[Tensor | None]) -> None:
+    """Refuse a ``PyLayer`` whose backward calls ``backward`` for more than its inputs.
+
+    Paddle goes to one only on the way to a leaf, and knows of no way but its inputs. What it uses
+    besides is not to be seen: one that was left out may use the leaves that got no gradient.
+    """
+    came = [x.grad_fn for x, gradient in zip(leaves, found) if gradient is not None]  # noqa: B905
+    for function in _custom(loss, came):
+        raise nested_backward(function)
+
+
+def _inputs(node: Any) -> list[Any]:
+    return [each for each in node.next_functions if each is not None]
 
 
 def _of_rows(gradient: Tensor, leaf: Tensor) -> Tensor:

@@ -7,8 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.autograd.graph import get_gradient_edge
 
-from unidev.contract import Autograd
+from unidev.contract import Autograd, left_out, nested_backward, reaches
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
 from unidev_torch.uncompiled import leave_what_is_loaded
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from unidev.contract import Backend
 
 _UNCHANGED = nullcontext()
+_made: Callable[[], int] = torch._C._autograd._get_sequence_nr
+"""How many nodes of graphs this thread has made."""
+_checked: set[tuple[int, int, int]] = set()
+"""Graphs that have been gone through, by a leaf, the number of leaves, and that of nodes."""
 
 
 class TorchAutograd(Autograd):
@@ -61,10 +66,12 @@ class TorchAutograd(Autograd):
         """By hooks of the leaves, which see whole gradients; they are gone when this returns."""
         _check_recorded(leaves)
         with _recording():
+            begun = _made()
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
             hooks: list[Any] = []
+            before = _stored(leaves)
             try:
                 if made is not None:
                     _watch(loss, leaves, made, hooks)
@@ -72,6 +79,17 @@ class TorchAutograd(Autograd):
             finally:
                 for hook in hooks:
                     hook.remove()
+            # Going through a graph takes up to a tenth of a step, so those of one size go once.
+            key = id(leaves[0]), len(leaves), _made() - begun
+            if (
+                key not in _checked
+                or True in [x is None for x in found]
+                or _stored(leaves) != before
+            ):
+                _check_all_came(loss, leaves, found, before)
+                if len(_checked) > 999:
+                    _checked.clear()
+                _checked.add(key)
             return loss.detach(), _each_its_own(found)
 
     def no_grad(self) -> AbstractContextManager[Any]:
@@ -80,13 +98,12 @@ class TorchAutograd(Autograd):
 
     def match(self, parameters: Sequence[torch.Tensor], gradients: Sequence[Any]) -> bool:
         """Whether all are contiguous and in storages that cover them, and the pairs fit."""
-        for x, gradient in zip(parameters, gradients, strict=True):
-            if (
-                type(gradient) is not torch.Tensor
-                or x.shape != gradient.shape
-                or x.device != gradient.device
-            ):
-                return False
+        try:
+            for x, y in zip(parameters, gradients, strict=True):
+                if type(y) is not torch.Tensor or x.shape != y.shape or x.device != y.device:
+                    return False
+        except RuntimeError:  # lazy or nested: without a shape
+            return False
         return tensors.are_covered(parameters) and tensors.are_covered(gradients)
 
     def descend(
@@ -136,6 +153,38 @@ def _recording() -> AbstractContextManager[Any]:
     if torch.is_inference_mode_enabled():
         return torch.inference_mode(False)
     return _UNCHANGED if torch.is_grad_enabled() else torch.enable_grad()
+
+
+def _stored(leaves: Sequence[torch.Tensor]) -> list[Any]:
+    """What differs if something has been added to the ``x.grad`` of a leaf meanwhile."""
+    return [
+        None if (y := x.grad) is None else (id(y), y.is_inference() or y._version) for x in leaves
+    ]
+
+
+def _check_all_came(
+    loss: torch.Tensor, leaves: Sequence[torch.Tensor], found: Sequence[Any], before: list[Any]
+) -> None:
+    """Refuse a custom function whose backward calls ``backward`` for more than its inputs.
+
+    Torch goes to one only on the way to a leaf, and knows of no way but its inputs.
+    """
+    is_changed, pairs = _stored(leaves) != before, list(zip(leaves, found, strict=True))
+    came = [get_gradient_edge(x).node for x, gradient in pairs if gradient is not None]
+    lost = {id(x) for x, gradient in pairs if gradient is None}
+    for node in left_out(loss.grad_fn, _inputs, () if is_changed else came):
+        if (function := getattr(node, "_forward_cls", None)) is None:
+            continue
+        code = getattr(function.backward, "__code__", None)
+        wanted = {*map(id, leaves)} if code and "backward" in code.co_names else lost
+        if is_changed or reaches((vars(node), *vars(function).values()), wanted):
+            for x, was in zip(leaves, before, strict=True):
+                x.grad = x.grad if was else None
+            raise nested_backward(function.__name__)
+
+
+def _inputs(node: Any) -> list[Any]:
+    return [] if node is None else [each for each, _ in node.next_functions if each is not None]
 
 
 def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:

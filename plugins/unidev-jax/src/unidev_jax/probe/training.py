@@ -53,6 +53,10 @@ class JaxAutogradProbe(AutogradProbe):
         """``jax.lax.stop_gradient``."""
         return jax.lax.stop_gradient(x)
 
+    def recomputed(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """``jax.checkpoint``."""
+        return jax.checkpoint(function)(x)
+
     def second_order(self, function: Callable[[Any], Any], array: Array, device: Device) -> Any:
         """``jax.grad`` of ``jax.grad``."""
         x = self.backend.probe.make(array, device)

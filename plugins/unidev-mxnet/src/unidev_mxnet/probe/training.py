@@ -215,6 +215,29 @@ def _named(model: Model) -> Iterator[tuple[str, Parameter]]:
     yield from model._collect_params_with_prefix().items()
 
 
+class _Again(autograd.Function):  # type: ignore[misc]
+    """Calls a function of NumPy's arrays in ``backward`` again; MXNet takes the old ones here."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor, _: Tensor) -> Tensor:
+        self.x = x.as_np_ndarray()
+        return self.function(self.x).as_nd_ndarray()
+
+    def backward(self, slope: Tensor) -> tuple[Tensor, Tensor]:
+        with mx.util.np_shape(True), mx.util.np_array(True):
+            x = self.x.copy()
+            x.attach_grad()
+            # Else a batch norm writes its statistics, and waits for those who read them before, who
+            # wait for this (1.9.1).
+            with autograd.record(train_mode=False):
+                y = self.function(x)
+            y.backward(slope.as_np_ndarray())
+            return x.grad.as_nd_ndarray(), mx.nd.zeros((1,), ctx=x.ctx)
+
+
 class MxnetAutogradProbe(AutogradProbe):
     """Uses ``attach_grad``, ``record`` and ``backward``. MXNet has no ``requires_grad``."""
 
@@ -228,6 +251,13 @@ class MxnetAutogradProbe(AutogradProbe):
                 total = function(*xs).sum()
             total.backward()
             return [x.grad if x._fresh_grad else None for x in xs]
+
+    def recomputed(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """A function of the user's, as MXNet has none; recorded for the sake of a second input."""
+        more = mx.nd.ones((1,), ctx=x.ctx)
+        more.attach_grad()
+        y: Tensor = _Again(function)(x.as_nd_ndarray(), more).as_np_ndarray()
+        return y
 
     second_order = unsupported(
         "few of MXNet's operators have a second derivative, and multiplication does not",

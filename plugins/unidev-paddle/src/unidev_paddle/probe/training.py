@@ -238,6 +238,11 @@ class PaddleAutogradProbe(AutogradProbe):
         (bend,) = paddle.grad(gradient.sum(), [x])
         return bend
 
+    def recomputed(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        """Reentrant, which is Paddle's default; it does nothing for an ``x`` without gradients."""
+        x.stop_gradient = False
+        return paddle.distributed.fleet.utils.recompute(function, x, use_reentrant=True)
+
     def is_differentiable(self, x: Tensor) -> bool:
         """Not ``stop_gradient``."""
         return not x.stop_gradient

@@ -226,6 +226,11 @@ class TensorFlowAutogradProbe(AutogradProbe):
         with tf.device(x.device):
             return tf.stop_gradient(x)
 
+    def recomputed(self, function: Callable[[Any], Any], x: Any) -> Any:
+        """``tf.recompute_grad``, which finds variables that the function uses, but no tensors."""
+        with tf.device(x.device):
+            return tf.recompute_grad(function)(x)
+
     def second_order(self, function: Callable[[Any], Any], array: Array, device: Device) -> Any:
         """A tape inside a tape."""
         x = self.backend.probe.make(array, device)

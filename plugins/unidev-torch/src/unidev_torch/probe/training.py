@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 from unidev.contract import AutogradProbe, ModelProbe
 from unidev_torch import probe
@@ -295,6 +296,11 @@ class TorchAutogradProbe(AutogradProbe):
         if x.grad is None:
             raise AssertionError("no second-order gradient reached the source")
         return x.grad
+
+    def recomputed(self, function: Callable[..., torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        """Reentrant checkpointing, which does nothing for an ``x`` without gradients."""
+        found: torch.Tensor = checkpoint(function, x.requires_grad_(), use_reentrant=True)
+        return found
 
     def is_differentiable(self, x: torch.Tensor) -> bool:
         """``x.requires_grad``."""

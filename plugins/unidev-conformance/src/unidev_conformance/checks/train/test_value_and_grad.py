@@ -299,6 +299,39 @@ def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
     _check_gradients_stay(bench, sample, critic, f"on {device}, after a step")
 
 
+@check(required=True, needs=("autograd", "models", "probe.models", "probe.autograd.recomputed"))
+def test_through_what_is_computed_again(bench: Workbench) -> None:
+    """Gradients of what backward computes again are whole or refused, and none stay in the model.
+
+    Checkpointing, for one. A weight is used elsewhere, too, so that its gradient has two parts.
+    """
+    device, again = bench.devices[-1], bench.probe.autograd.recomputed
+    sample = Sample.on(bench, device)
+    sample.probe.set_inference(sample.model)  # else statistics change between two calls
+
+    def loss_of(model: Any, x: Any, call: Any, is_alone: bool) -> Any:
+        weight = next(w for w in unidev.parameters(model).values() if len(w.shape) == 2)
+        with device:
+            given = x if is_alone else x @ weight
+        return plus(total(call(model, given)), total(times(weight, weight)))
+
+    for is_alone in (True, False):
+        where = f"on {device}, {'alone' if is_alone else 'after a weight of its own'}"
+        of = unidev.value_and_grad(loss_of)
+        _, expected = of(sample.model, sample.x, lambda f, x: f(x), is_alone)
+        before = sample.contents()
+        try:
+            _, found = of(sample.model, sample.x, again, is_alone)
+        except unidev.UnidevError as error:
+            bench.evidence.add("refused", f"{where}: {error}")
+        else:
+            for name, each in expected.items():
+                assert np.allclose(sample.array(found[name]), sample.array(each)), (
+                    f"{where}: the gradient of {name} is not that of the layers themselves"
+                )
+        assert sample.contents() == before, f"{where}: value_and_grad has changed the model"
+
+
 def _check_gradients_stay(bench: Workbench, sample: Sample, critic: Sample, where: str) -> None:
     def kept() -> dict[str, bytes]:
         return {
