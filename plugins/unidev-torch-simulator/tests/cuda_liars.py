@@ -51,6 +51,12 @@ def to_returns_its_source() -> None:
     set_in(Tensor, "to", lambda self, *_, **__: self)
 
 
+@caught_by("overlapping_memory_is_refused_as_on_the_cpu")
+def what_is_copied_has_memory_of_its_own() -> None:
+    exact = Tensor.copy_
+    set_in(Tensor, "copy_", lambda self, x, *a: exact(self, x.clone() if x.is_cuda else x, *a))
+
+
 @caught_by("a_copy_back_shares_no_byte")
 def cpu_returns_its_source() -> None:
     set_in(Tensor, "cpu", lambda self, *_, **__: self)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import unidev  # noqa: F401  before torch, which looks for CUDA while it is imported
 
@@ -62,6 +62,41 @@ def a_copy_to_another_gpu_shares_no_byte() -> None:
     x.fill_(7)
     y.add_(1)
     assert (y.device.index, y.tolist(), x.tolist()) == (2, [2, 2, 2], [7, 7, 7])
+
+
+@question
+def overlapping_memory_is_refused_as_on_the_cpu() -> None:
+    """Whose checks are CUDA's, too: they precede the kernels, in ``copy_impl``, for one (2.13)."""
+    index, mask, one = torch.tensor([0, 1]), torch.tensor([True, True]), torch.ones(2)
+    calls: list[Callable[..., Any]] = [
+        lambda x, *_: x[1:].copy_(x[:-1]), lambda x, *_: x[:2].copy_(x[:2]),
+        lambda x, *_: x[1:].copy_(x[:-1].int()), lambda x, *_: x[::2].copy_(x[1:3]),
+        lambda x, *_: x[1:].view(torch.int32).copy_(x[:-1]),
+        lambda x, *_: x.view(2, 2).copy_(x.view(2, 2).T), lambda x, *_: x.expand(2, 4).copy_(x),
+        lambda x, *_: (y := x.expand(2, 4)).copy_(y), lambda x, *_: x[1:].add_(x[:-1]),
+        lambda x, *_: x.expand(2, 4).mul_(2), lambda x, *_: torch.add(x[:-1], 1, out=x[1:]),
+        lambda x, i, *_: x[1:3].index_put_((i,), x[:2]),
+        lambda x, i, *_: x[1:3].scatter_(0, i, x[:2]), lambda x, *_: x.expand(2, 4).normal_(),
+        lambda x, i, _, y: x[:1].expand(2).index_put_((i,), y),
+        lambda x, i, _, y: x[:1].expand(2).scatter_(0, i, y), lambda x, *_: x.expand(2, 4).zero_(),
+        lambda x, i, _, y: x[:1].expand(2).index_copy_(0, i, y),
+        lambda x, i, *_: x[1:3].index_add_(0, i, x[:2]),
+        lambda x, _, m, y: x[:1].expand(2).masked_scatter_(m, y),
+        lambda x, _, m, y: x[:1].expand(2).masked_fill_(m, 3.0),
+    ]  # fmt: skip
+    refused = 0
+    for number, call in enumerate(calls):
+        said = []
+        for device in ("cpu", "cuda"):
+            x, *others = (each.to(device) for each in (torch.arange(4.0), index, mask, one))
+            try:
+                call(x, *others)
+                said.append(str(x.tolist()))
+            except RuntimeError as error:
+                said.append(str(error))
+                refused += 1
+        assert said[0] == said[1], f"number {number}: {said}"
+    assert refused >= 24
 
 
 @question

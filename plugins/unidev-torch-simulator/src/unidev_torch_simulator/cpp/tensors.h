@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
@@ -126,11 +127,15 @@ inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
       "`.clone()`, if you want a mutable zero tensor.");
   if (self.dtype() == source.dtype() && self.sizes() == source.sizes() && is_plain(self) &&
       is_plain(source)) {
+    at::assert_no_partial_overlap(self, source);  // as copy_impl does on any device, CUDA too
     if (self.numel() > 0) {
       std::memmove(self.mutable_data_ptr(), source.const_data_ptr(), source.nbytes());
     }
-  } else {
-    on_host(self).copy_(on_host(source));
+  } else if (!self.is_same(source)) {
+    // In one storage if they are: torch then sees where they overlap.
+    const at::Tensor target = on_host(self);
+    target.copy_(
+        self.is_alias_of(source) ? view_on_host(source, target.storage()) : on_host(source));
   }
   return self;
 }
