@@ -336,6 +336,7 @@ def attacks(session: nox.Session) -> None:
     for name in chosen:
         for attack in (
             ("bad_calls.py", "--calls", "5000"),
+            ("odd_leaves.py",),
             ("interruptions.py", "--seconds", "240"),
         ):
             file, *options = attack

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from unidev.backends.boundary import call, translated
+from unidev.backends.boundary import call, errors_of, translated
 from unidev.backends.loading import backend_of_type
 from unidev.backends.selection import active_backend
 from unidev.contract.dtypes import portable_name
@@ -75,7 +75,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         InvalidDataError: the loss does not have one element, or depends on no parameter.
         NotATensorError: the first argument contains nothing to differentiate with respect to.
         UnsupportedDtypeError: it contains integer or boolean tensors.
-        UnsupportedOperation: the framework has no autograd.
+        UnsupportedOperation: the framework has no autograd; or a custom function, such as reentrant
+            checkpointing, differentiates in its backward what is not its input.
 
     Semantics: ``jax.value_and_grad``. ``function`` computes with the argument that it is given: one
     that uses a model or tensor of an enclosing scope instead gets its gradient only where the
@@ -98,7 +99,8 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
             return _of_model(function, parameters, arguments, options)
         unique, backend = _unique(parameters)
         check_memory(backend, list(unique.values()))
-        given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
+        with errors_of(backend, "computing gradients"):
+            given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
         leaves = list(given.values())
@@ -327,7 +329,7 @@ def _difference(x: Any, gradient: Any, backend: Backend) -> str:
         InvalidDataError: a shape is not known in full.
         UnsupportedOperation: nor is a device, as within a traced function.
     """
-    if x.shape != gradient.shape and shape_of(x) != shape_of(gradient):
+    if shape_of(x) != shape_of(gradient):
         return f"has shape {shape_of(x)}, but its gradient {shape_of(gradient)}"
     here, there = backend.device_of(x), backend.device_of(gradient)
     return "" if here is there else f"is on {here}, but its gradient on {there}"

@@ -13,7 +13,8 @@ from unidev.backends.boundary import call
 from unidev.backends.framework_errors import framework_error
 from unidev.backends.loading import backend_of_type, device_getters
 from unidev.contract.dtypes import DTYPES, portable_name
-from unidev.errors import InvalidDataError, NotATensorError, UnsupportedOperation
+from unidev.contract.optional import Unsupported
+from unidev.errors import FrameworkError, InvalidDataError, NotATensorError, UnsupportedOperation
 from unidev.system.arguments import pair
 from unidev.system.wording import kind_of
 from unidev.tensors.checks import check_same_device
@@ -139,6 +140,10 @@ def _call(name: str, tensors: dict[str, Tensor], *options: Any) -> Tensor:
             backend, getattr(backend.functions, name), *tensors.values(), *options,
             doing=lambda: (_doing(name, tensors),),
         )  # fmt: skip
+    except FrameworkError:
+        if not isinstance(backend.collectives, Unsupported):  # of a sparse one, they say so
+            backend.collectives.check_dense([*_given(tensors).values()], True)
+        raise
     except IndexError as error:  # PyTorch's error for a label out of range
         raise framework_error(error, backend.name, _doing(name, tensors)) from error
 
@@ -190,7 +195,7 @@ def _shape(x: Tensor) -> tuple[Any, ...]:
         return tuple(None if size == -1 else size for size in shape) if -1 in shape else shape
     except (AttributeError, TypeError) as error:  # TypeError: a class of tensors
         raise NotATensorError(f"a tensor is required, not {kind_of(x)}.") from error
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         raise shape_unknown() from error
 
 

@@ -87,9 +87,19 @@ def checked_path(path: object) -> str:
         file = os.fsdecode(path)  # type: ignore[arg-type]
     except TypeError:
         file = "\0"
-    if "\0" in file:
-        raise InvalidDataError(f"a path must be a string or os.PathLike, not {shown(path)}.")
+    if not is_path(file):
+        raise InvalidDataError(
+            f"a path must be a string or os.PathLike that a file can have, not {shown(path)}."
+        )
     return file
+
+
+def is_path(text: str) -> bool:
+    """Whether the system takes it for a path: no null character, no surrogate of its own."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def seconds_in(variable: str, otherwise: float) -> float:

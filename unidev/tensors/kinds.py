@@ -135,11 +135,26 @@ def shape_of(x: Any) -> tuple[int, ...]:
     """The shape of tensor ``x``; ``InvalidDataError`` if it is not known in full."""
     try:
         shape = tuple(x.shape)
-    except ValueError as error:  # TensorFlow's, if not even the rank is known
+    except (ValueError, RuntimeError) as error:  # TensorFlow's of no known rank; nested in PyTorch
         raise shape_unknown() from error
     if None in shape:
         raise shape_unknown()
     return shape
+
+
+def rows_of(x: Any) -> int | None:
+    """The first size of tensor ``x``; None if it has no dimension.
+
+    Raises:
+        InvalidDataError: it is not known.
+    """
+    try:
+        shape = tuple(x.shape)
+    except (ValueError, RuntimeError) as error:
+        raise shape_unknown() from error
+    if shape and shape[0] in (None, -1):
+        raise shape_unknown()
+    return int(shape[0]) if shape else None
 
 
 def extents_of(x: object) -> Sequence[Extent]:
@@ -151,8 +166,8 @@ def extents_of(x: object) -> Sequence[Extent]:
 def shape_unknown() -> InvalidDataError:
     """The error for a tensor whose shape must be known, and is not."""
     return InvalidDataError(
-        "the shape of this tensor is not known: its copy, copy_to(x, device) has one, except while "
-        "a graph is traced."
+        "the shape of this tensor is not known: it is traced, symbolic or nested; of a "
+        "variable, copy_to(x, device) has one."
     )
 
 

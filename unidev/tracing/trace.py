@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+from unidev.system.arguments import checked_path
 from unidev.system.atomic_file import write_whole
 from unidev.system.wording import bytes_text, count_text
 from unidev.tracing.record import Record
@@ -31,14 +32,14 @@ class Trace(Record):
 
         if path is None:
             return "".join(json_pieces(self))
-        write_whole(path, json_pieces(self))
+        write_whole(checked_path(path), json_pieces(self))
         return None
 
     def to_chrome_trace(self, path: str | os.PathLike[str]) -> None:
         """Write a file for https://ui.perfetto.dev or ``chrome://tracing``."""
         from unidev.tracing.export import chrome_pieces
 
-        write_whole(path, chrome_pieces(self))
+        write_whole(checked_path(path), chrome_pieces(self))
 
     def __str__(self) -> str:
         from unidev.system.tables import as_text

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.models.checkpoints.reading import CheckpointFile, opened_checkpoint, parsed, unusable
+from unidev.system.arguments import is_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -106,7 +107,12 @@ def _index(path: str) -> dict[str, set[str]]:
         raise damaged("it has no weight_map from tensors to files, as an index must have")
     found: dict[str, set[str]] = {}
     for tensor, name in named.items():
-        if not isinstance(name, str) or "\0" in name or name != os.path.basename(name) or not name:
+        if (
+            not isinstance(name, str)
+            or not is_path(name)
+            or name != os.path.basename(name)
+            or not name
+        ):
             raise damaged(f"its weight_map has {name!r}, which is not a file's name in its folder")
         found.setdefault(name, set()).add(tensor)
     return found

@@ -109,13 +109,14 @@ def prefetch(
         check_memory(backend, [batches])  # else MXNet's len() ends the process
     if type(device) is Device:
         as_device(device)  # is there; of a string, the first batch's framework decides
-    return (_Sized if _has_length(batches) else Prefetched)(batches, device, number, dtype)
+    return (_Sized if has_length(batches) else Prefetched)(batches, device, number, dtype)
 
 
-def _has_length(batches: Any) -> bool:
+def has_length(batches: Any) -> bool:
+    """Whether ``len`` has an answer."""
     try:
         len(batches)
-    # As TensorFlow's and PyTorch's for unknown lengths, PaddlePaddle's of a 0-d tensor, a range's.
-    except (TypeError, NotImplementedError, AssertionError, OverflowError):
+    # As TensorFlow's and PyTorch's for unknown lengths, of 0-d and nested tensors, and a range's.
+    except (TypeError, NotImplementedError, AssertionError, OverflowError, RuntimeError):
         return False
     return True

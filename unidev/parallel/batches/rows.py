@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.backends.boundary import call
+from unidev.backends.boundary import call, errors_of
 from unidev.backends.loading import backend_of_namespace, backend_of_type
 from unidev.contract.backend import Unsupported
 from unidev.contract.data_loaders import Rows
 from unidev.errors import InvalidDataError
+from unidev.parallel.batches.prefetching import has_length
 from unidev.system.wording import kind_of
 from unidev.tensors.containers import Opened, replace_tensors
+from unidev.tensors.kinds import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +41,7 @@ def rows_of_data(data: Any) -> Rows:
             return found
     if backend_of_type(type(data)) is not None or isinstance(data, (tuple, Mapping)):
         return _Columns(data)
-    is_sequence = hasattr(type(data), "__len__") and hasattr(type(data), "__getitem__")
+    is_sequence = hasattr(type(data), "__getitem__") and has_length(data)
     if isinstance(data, (str, bytes)) or not is_sequence:
         raise InvalidDataError(
             "shard needs data that has a length and gives each row by its number: a loader or a "
@@ -56,12 +58,14 @@ class _Columns(Rows):
         tree = Opened(data)
         tree.check_whole()
         for x, backend in tree.tensors:
+            backend.check_memory(x)
             backend.collectives.check_dense([x], False)
-            if not x.shape:
+            rows = rows_of(x)
+            if rows is None:
                 raise InvalidDataError(
                     "data to shard has a tensor without a dimension, so no rows."
                 )
-            counts[int(x.shape[0])] = None
+            counts[rows] = None
         if len(counts) != 1:
             raise InvalidDataError(
                 "the tensors of data to shard must have the same number of rows, their first "
@@ -86,8 +90,9 @@ def _taken(numbers: Sequence[int], x: Tensor, backend: Backend) -> Tensor:
     if type(x) is np.ndarray:
         return x[list(numbers)]
     use = backend.collectives
-    parts = [use.rows(x, start, stop) for start, stop in _stretches(numbers)]
-    return call(backend, use.concatenate, parts, doing="taking rows of a tensor")
+    with errors_of(backend, "taking rows of a tensor"):
+        parts = [use.rows(x, start, stop) for start, stop in _stretches(numbers)]
+        return use.concatenate(parts)
 
 
 def _stretches(numbers: Sequence[int]) -> list[tuple[int, int]]:

@@ -18,6 +18,7 @@ from unidev.parallel.devices.packing import copied
 from unidev.system.wording import count_text
 from unidev.tensors.containers import Opened
 from unidev.tensors.devices import resolve_device
+from unidev.tensors.kinds import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,15 +168,15 @@ def _rows(tree: Opened) -> int:
     """The number of rows of all tensors."""
     found: dict[int, int] = {}
     for number, (x, _) in enumerate(tree.tensors):
-        shape: tuple[int, ...] = tuple(x.shape)
-        if not shape:
+        rows = rows_of(x)
+        if rows is None:
             raise InvalidDataError(
                 f"batch{tree.path(number)} has no dimension, so it has no rows to split: "
                 "split_batch takes tensors of at least one dimension."
             )
-        found.setdefault(shape[0], number)
+        found.setdefault(rows, number)
     if len(found) > 1:
-        listed = ", ".join(f"batch{tree.path(number)}: {rows}" for rows, number in found.items())
+        listed = ", ".join(f"batch{tree.path(number)}: {count}" for count, number in found.items())
         raise InvalidDataError(
             f"the tensors of a batch must have the same number of rows, their first dimension; "
             f"found {listed}."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from unidev.backends.boundary import call
 from unidev.backends.transfers import item_bytes, of_tensor
 from unidev.contract.backend import Unsupported
+from unidev.tensors.kinds import shape_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +58,10 @@ class Bucket(NamedTuple):
 
 def kinds_of(tensors: Sequence[Tensor]) -> list[Kind]:
     """The kind of each."""
-    return [Kind(tuple(x.shape), x.dtype) for x in tensors]
+    try:
+        return [Kind(tuple(x.shape), x.dtype) for x in tensors]
+    except ValueError as error:  # TensorFlow's, if not even the rank is known
+        raise shape_unknown() from error
 
 
 def nbytes_of(backend: Backend, kinds: Sequence[Kind]) -> int:

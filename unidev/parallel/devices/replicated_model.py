@@ -137,7 +137,16 @@ class ReplicatedModel(Handle):
                 statistics.average(counts, first, OPERATION)
                 return joined(results, counts)
 
+    def _check_dense(self, gradients: dict[str, Any]) -> None:
+        try:
+            self.backend.collectives.check_dense([*gradients.values()], True)
+        except UnsupportedOperation as error:
+            raise UnsupportedOperation(
+                "adding sparse gradients", "make the layer, an embedding, say, with sparse=False"
+            ) from error
+
     def _reduced(self, results: list[Any], counts: list[int]) -> tuple[Any, Any]:
+        self._check_dense(results[0][1])
         lists = [[loss, *gradients.values()] for loss, gradients in results]
         weights = counts if self.reduction == "mean" else None
         loss, *gradients = reduce_to(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.contract.backend import Unsupported
-from unidev.errors import InvalidDataError
+from unidev.errors import InvalidDataError, NotAModelError, UnidevError
 from unidev.models.placing import backend_of_model
 from unidev.parallel.batches.prefetching import Prefetched
 from unidev.parallel.batches.sharding import Shard
 from unidev.parallel.devices.packing import unrecorded
 from unidev.parallel.exchange.group import group
-from unidev.system.wording import shown
+from unidev.system.wording import kind_of, shown
 from unidev.tensors.converting import convert
 from unidev.tensors.creating import array, to_numpy
-from unidev.tensors.host_data import device_put
+from unidev.tensors.host_data import device_get, device_put
 from unidev.tensors.kinds import TENSOR, classify, model_of
 
 if TYPE_CHECKING:
@@ -77,6 +77,10 @@ def count_right(
     """
     found = model_of(model)
     backend = backend_of_model(found)
+    if not callable(found):  # a tree of arrays
+        raise NotAModelError(
+            f"evaluate_accuracy calls its model, and {kind_of(found)} has no call."
+        )
     right = rows = 0
     with _inference(found, backend), unrecorded(backend), ExitStack() as scope:
         devices = {backend.device_of(x) for x in backend.models.tensors(found).values()}
@@ -86,7 +90,7 @@ def count_right(
         for (X, y), padded in zip(_pairs(batches), chain(padding, repeat(0))):  # noqa: B905, N806
             there = convert(X, backend.name) if home is None else device_put(X, home)
             outputs = to_numpy(model(there))
-            labels = to_numpy(y) if classify(y)[0] == TENSOR else np.asarray(y)
+            labels = to_numpy(y) if classify(y)[0] == TENSOR else _labels(y)
             if outputs.ndim != 2 or labels.shape != outputs.shape[:1]:
                 raise InvalidDataError(
                     "evaluate_accuracy needs outputs of shape (rows, classes) and y of shape "
@@ -96,6 +100,16 @@ def count_right(
             right += int((outputs.argmax(1) == labels)[:count].sum())
             rows += count
     return right, rows
+
+
+def _labels(y: Any) -> Any:
+    """Of an array, or a list, also of tensors without dimensions."""
+    try:
+        return np.asarray(device_get(y) if isinstance(y, (list, tuple)) else y)
+    except (ValueError, TypeError, RuntimeError) as error:
+        if isinstance(error, UnidevError):
+            raise
+        raise InvalidDataError(f"y must hold the numbers of classes, not {shown(y)}.") from error
 
 
 def _pairs(batches: Any) -> Iterator[tuple[Any, Any]]:

@@ -236,6 +236,7 @@ class DataParallel(ReplicatedModel):
         self, loss: Any, gradients: dict[str, Any], statistics: Statistics, rows: int, step: Step
     ) -> tuple[Any, dict[str, Any]]:
         """The loss and the gradients of all workers; the statistics of the model become theirs."""
+        self._check_dense(gradients)
         changes = statistics.changes()
         if step.is_planned(loss, gradients):
             loss, gradients = step.finish(loss, gradients)

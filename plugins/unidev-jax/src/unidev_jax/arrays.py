@@ -49,7 +49,16 @@ def _behind(x: Any) -> Any:
     what a tracer refers to is not.
     """
     while isinstance(x, TRACER):
-        behind = jax.lax.stop_gradient(x)
+        try:
+            behind = jax.lax.stop_gradient(x)
+            if behind is x:  # integers and keys, of which it does nothing
+                jax.lax.optimization_barrier(x)
+        except jax.errors.UnexpectedTracerError as error:
+            raise DeletedTensorError(
+                f"this array of shape {x.shape} was traced in a function that has returned, and "
+                "has no values any more: return it from that function (jax.jit, jax.grad and the "
+                "like), and use what the call of that returns"
+            ) from error
         if type(behind) is type(x):
             return x
         x = behind
@@ -57,9 +66,11 @@ def _behind(x: Any) -> Any:
 
 
 def check_alive(x: Any) -> None:
-    """Raise ``DeletedTensorError`` if the memory of ``x`` was deleted or donated."""
+    """Raise ``DeletedTensorError`` if the memory of ``x`` is gone, or its trace has ended."""
     x = plain(x)
-    if not isinstance(x, TRACER) and x.is_deleted():
+    if isinstance(x, TRACER):
+        _behind(x)
+    elif x.is_deleted():
         raise DeletedTensorError(
             f"the memory of this array of shape {x.shape} is gone: x.delete() freed it, or a "
             "compiled function took it over (donate_argnums)"

@@ -164,6 +164,7 @@ class JaxBackend(Backend):
 
     def full_like(self, x: Any, value: Any) -> Any:
         """``jnp.full_like``; in a compiled function it is where ``x`` is, on which it depends."""
+        check_alive(x)
         with wide(x.dtype):
             made = jnp.full_like(x, value)
             if isinstance(x, TRACER):
@@ -181,6 +182,7 @@ class JaxBackend(Backend):
         """``jax.device_put``, which autograd records; of a sharded array, the whole."""
         x = plain(x)
         if isinstance(x, TRACER):
+            check_alive(x)
             return copied(x, device.native)
         check_whole(x)
         with contextlib.suppress(UnsupportedOperation):  # sharded

@@ -47,6 +47,7 @@ class TorchBackend(Backend):
     pinned = part("unidev_torch.memory:pinning_of")
 
     # On the host: Linux's words, Windows's, and those of shared memory.
+    framework_errors = (*Backend.framework_errors, AssertionError)  # of fake tensors
     out_of_memory_words = ("allocate memory", "not enough memory", "failed to allocate")
     out_of_memory_numbers = (
         "tried to allocate {requested}", "of which {free} is free", "total capacity of {total}",
