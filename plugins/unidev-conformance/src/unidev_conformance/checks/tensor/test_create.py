@@ -149,6 +149,8 @@ def _check_any_size(bench: Workbench, device: Device) -> None:
         on_host = samples.aligned(samples.counting((size,), dtype), offset)
         where = f"{size} elements of {dtype} at 64k + {offset} on {device}"
         _check_apart(bench, unidev.array(on_host, device=device), on_host, on_host, where)
+        again = unidev.array(on_host, device=device)
+        bench.oracle.check_bytes(again, on_host.tobytes(), f"{where}, made of it once more")
 
     check_size()
 
