@@ -60,6 +60,9 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         bench.oracle.check_device(make(x), device, f"{name} on {device}")
         for other in bench.devices:
             bench.oracle.check_device(make(x, device=other), other, f"{name} on {other}")
+        made = make(bench.probe.views(x)["broadcast"])
+        held, nbytes = sum(each.nbytes for each in bench.oracle.storage(made)), made.nbytes
+        assert held >= nbytes, f"{name} a broadcast tensor on {device}: {nbytes} bytes in {held}"
     check_filled(bench, device)
 
 

@@ -79,6 +79,9 @@ def test_concurrent_copies_are_right(bench: Workbench) -> None:
             dtype = names[(number // 2 + turn) % len(names)]  # two threads at once have the same
             values, target = _values(number, dtype), devices[(number + turn) % len(devices)]
             x = bench.make(values, source)
+            if turn % 3 == 1:
+                values = values.reshape(250, -1).T
+                x = bench.probe.views(bench.make(values.T, source))["transposed"]
             if turn % 3 == 0:  # all threads copy one tensor to one device
                 dtype, target = names[turn % len(names)], devices[turn % len(devices)]
                 values, x = _values(0, dtype), shared[turn % len(names)]
