@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import subprocess
 import sys
+import zipfile
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from build_distributions import build_all, project_folders
 from filelock import FileLock
+from packaging.specifiers import SpecifierSet
 
 LIMIT_S = 600
 
@@ -71,9 +75,16 @@ def _pair(folder: Path, name: str) -> tuple[Path, Path]:
 def installed(shared: Path, distributions: list[tuple[Path, Path]]) -> Installed:
     """The wheels, with what they declare that they need, in an environment of their own.
 
-    Without a framework; NumPy comes with the core.
+    Without a framework; NumPy comes with the core. Without plugins for newer Pythons (JAX's).
     """
-    return _environment(shared, "installed", [str(wheel) for _, wheel in distributions])
+    wheels = [str(wheel) for _, wheel in distributions if _is_for_this_python(wheel)]
+    return _environment(shared, "installed", wheels)
+
+
+def _is_for_this_python(wheel: Path) -> bool:
+    name, version, *_ = wheel.name.split("-")
+    metadata = PathDistribution(zipfile.Path(wheel, f"{name}-{version}.dist-info/")).metadata
+    return platform.python_version() in SpecifierSet(metadata["Requires-Python"])
 
 
 @pytest.fixture(scope="session")
