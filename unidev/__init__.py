@@ -203,9 +203,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name in _HOMES:
-        # A fork waits for the lock: its child could never import what is half done.
-        with import_module("unidev.backends.loading").loading_lock:
-            value = getattr(import_module(f"unidev.{_HOMES[name]}"), name)
+        value = getattr(import_module(f"unidev.{_HOMES[name]}"), name)
         globals()[name] = value  # later lookups find it there and do not come here
         return value
     if name == "nn":

@@ -71,7 +71,8 @@ def check_replica(modules: Sequence[tuple[str, torch.nn.Module]], device: Device
     """Refuse a replica whose graph makes or keeps tensors elsewhere: replicas share the graph."""
     scripts = [module for _, module in modules if isinstance(module, torch.jit.ScriptModule)]
     for module in _with_graphs(modules) + scripts:
-        if any(x.device != device.native for *_, x in (*made_in(module), *_kept(module))):
+        tensors = [each[-1] for each in made_in(module)] + [each[-1] for each in _kept(module)]
+        if any(x.device != device.native for x in tensors):
             raise UnsupportedOperation(
                 f"a replica of a {type(module).__name__} on {device}",
                 "its graph makes tensors on another device: give DataParallel the module that was "
