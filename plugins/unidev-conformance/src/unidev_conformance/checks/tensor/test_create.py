@@ -61,8 +61,11 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         for other in bench.devices:
             bench.oracle.check_device(make(x, device=other), other, f"{name} on {other}")
         made = make(bench.probe.views(x)["broadcast"])
-        held, nbytes = sum(each.nbytes for each in bench.oracle.storage(made)), made.nbytes
-        assert held >= nbytes, f"{name} a broadcast tensor on {device}: {nbytes} bytes in {held}"
+        held, whole = (
+            sum(each.nbytes for each in bench.oracle.storage(made)),
+            bench.probe.read(made),
+        )
+        assert held >= len(whole), f"{name} a broadcast tensor on {device}: all in {held} bytes"
     check_filled(bench, device)
 
 
