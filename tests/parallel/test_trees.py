@@ -21,7 +21,7 @@ def test_own_tensors_are_described_by_their_names() -> None:
         "a float32 tensor of shape (2, 3) at ['a.weight']",
         "a float32 tensor of shape (4,) at ['a.bias']",
     ]
-    assert tree.path(1) == "['a.bias']"
+    assert tree.path(1) == "tree['a.bias']"
 
 
 def test_own_tensors_are_alike_if_names_shapes_and_dtypes_are() -> None:

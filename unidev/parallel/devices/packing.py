@@ -167,6 +167,16 @@ def buckets_of(backend: Backend, kinds: Sequence[Kind]) -> Iterator[Bucket]:
         yield bucket
 
 
+def with_empty_ones(
+    backend: Backend, kinds: Sequence[Kind], values: Sequence[Tensor], device: Device
+) -> list[Tensor]:
+    """The values of tensors of these kinds; those that are in no bucket have no elements."""
+    return [
+        backend.empty(kind.shape, kind.dtype, device) if value is None else value
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+
+
 def copied(backend: Backend, operation: str, x: Tensor, device: Device) -> Tensor:
     """``copy_to``, recorded in traces as ``operation``."""
     return call(
@@ -199,9 +209,7 @@ def _each_bucket(
             for flat, into in zip(flats, made, strict=True):
                 bucket.unpack(backend, flat, into)
         for device, into in zip(devices, made, strict=True):
-            for position, (shape, dtype) in enumerate(kinds):
-                if into[position] is None:  # empty
-                    into[position] = backend.empty(shape, dtype, device)
+            into[:] = with_empty_ones(backend, kinds, into, device)
 
     with unrecorded(backend):
         call(backend, work, doing=f"packing tensors for {operation}", operation=operation)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError, UnsupportedDtypeError, UnsupportedOperation
@@ -79,13 +80,14 @@ def all_reduce(
     if numbers is not None and op != "mean":
         raise InvalidDataError(f"weights are those of a mean; op is {op!r}.")
     kinds = found.kinds()
-    check_dtypes(backend, kinds, op, lambda position: found.path(0, position))
+    check_dtypes(backend, kinds, op, partial(found.path, 0))
     devices = [backend.device_of(tensors[0]) for tensors in lists]
     for number, (device, tensors) in enumerate(zip(devices, lists, strict=True)):
         if any(backend.device_of(x) is not device for x in tensors):
             check_same_device(**{f"trees[{number}]": trees[number]})  # raises, with the paths
     if in_place:
-        _check_writable(found)
+        for number, tensors in enumerate(lists):
+            check_writable(backend, tensors, partial(found.path, number))
     how = combination(op, len(lists), numbers)
     reduced = reduce_to_each(backend, lists, kinds, devices, how)
     if not in_place:
@@ -116,13 +118,12 @@ def check_dtypes(
         )
 
 
-def _check_writable(found: Aligned) -> None:
-    is_writable = found.backend.collectives.is_writable
-    for number, tensors in enumerate(found.lists):
-        for position, x in enumerate(tensors):
-            if not is_writable(x):
-                raise UnsupportedOperation(
-                    "all_reduce(in_place=True)",
-                    f"{found.path(number, position)} cannot be written to; nothing has been "
-                    "changed: use the result instead",
-                )
+def check_writable(backend: Backend, tensors: Sequence[Any], path: Callable[[int], str]) -> None:
+    """Raise UnsupportedOperation if a tensor cannot have the result in place."""
+    for position, x in enumerate(tensors):
+        if not backend.collectives.is_writable(x):
+            raise UnsupportedOperation(
+                "all_reduce(in_place=True)",
+                f"{path(position)} cannot be written to; nothing has been changed: use the result "
+                "instead",
+            )

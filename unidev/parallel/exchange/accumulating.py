@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from unidev.backends.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError
-from unidev.parallel.devices.packing import Kind, buckets_of, kinds_of, unrecorded
+from unidev.parallel.devices.packing import Kind, buckets_of, kinds_of, unrecorded, with_empty_ones
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,10 +92,7 @@ class Accumulated:
             dtype = self._kinds[bucket.positions[0]].dtype
             whole = backend.cast(flat, dtype, self._device) if self._is_narrow(dtype) else flat
             bucket.unpack(backend, whole, found)
-        return [
-            backend.empty(kind.shape, kind.dtype, self._device) if x is None else x
-            for kind, x in zip(self._kinds, found, strict=True)
-        ]
+        return with_empty_ones(backend, self._kinds, found, self._device)
 
     def _is_narrow(self, dtype: Any) -> bool:
         return portable_name(dtype, self._backend) in _NARROW

@@ -7,19 +7,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.errors import BackendMismatchError, UnidevError, UnsupportedDtypeError
-from unidev.parallel.devices.packing import buckets_of, shares_of, unrecorded
+from unidev.parallel.devices.packing import buckets_of, shares_of, unrecorded, with_empty_ones
 from unidev.parallel.exchange.agreeing import Agreement, Proposal, code_of, tree_lines, with_weights
 from unidev.parallel.exchange.engines import Engines
 from unidev.parallel.exchange.participation import Participation
-from unidev.parallel.exchange.transport import (
-    Plan,
-    Stage,
-    arrived,
-    outgoing,
-    stages_of,
-    with_empty_ones,
-    write_back,
-)
+from unidev.parallel.exchange.transport import Plan, Stage, arrived, outgoing, stages_of, write_back
 from unidev.system.host.board import JOINING, OPERATIONS
 
 if TYPE_CHECKING:
@@ -41,16 +33,12 @@ class Exchange:
     """One worker's exchanges with the others; all call the same methods in the same order."""
 
     def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
+        self.rank = own.rank
         self._own = own
         self._plans: dict[Hashable, Plan] = {}
         self.engines = Engines(own, device)
         self._agreement = Agreement(own, self.engines, device)
         self.part = Participation(own, self.engines, self._agreement)
-
-    @property
-    def rank(self) -> int:
-        """This worker's."""
-        return self._own.rank
 
     def all_reduce(
         self, tree: Tree, op: str, weights: float | Sequence[float] | None, into: str
@@ -73,7 +61,8 @@ class Exchange:
             if into == IN_PLACE:
                 write_back(tree, values)
                 return tree.tree
-            return tree.with_tensors(with_empty_ones(tree, values))
+            whole = with_empty_ones(tree.backend, tree.kinds, values, tree.device)
+            return tree.with_tensors(whole)
 
     def broadcast(self, tree: Tree, root: int) -> list[Tensor]:
         """The tensors of the worker ``root``, in new memory."""
@@ -94,10 +83,6 @@ class Exchange:
                 return [*self.engines.run(tree.backend, stage.way.engine.all_gather, flat)]
 
             return self._each(tree, plan, exchanged, count=self._own.size, keeps_input=True)
-
-    def barrier(self) -> None:
-        """Return when all workers have called it."""
-        self.agree("barrier", "barrier")
 
     def agree(self, operation: str, call: str) -> None:
         """Return when all workers have called it; ``call``, the operation in words, is compared."""
@@ -223,7 +208,7 @@ class Exchange:
                 if any(back is x for x in tree.tensors):  # the root's own
                     back = tree.backend.copy_to(back, tree.device, False)
                 stage.bucket.unpack(tree.backend, back, values)
-        return [with_empty_ones(tree, values) for values in found]
+        return [with_empty_ones(tree.backend, tree.kinds, values, tree.device) for values in found]
 
 
 def _tried(work: Callable[[], Any]) -> tuple[Any, Exception | None]:

@@ -59,10 +59,10 @@ def _rows(tree: Tree) -> int:
     found: dict[int, int] = {}
     for position, kind in enumerate(tree.kinds):
         if not kind.shape:
-            raise InvalidDataError(f"tree{tree.path(position)} has no dimension, so no rows.")
+            raise InvalidDataError(f"{tree.path(position)} has no dimension, so no rows.")
         found.setdefault(kind.shape[0], position)
     if len(found) > 1:
-        listed = ", ".join(f"tree{tree.path(at)}: {rows}" for rows, at in found.items())
+        listed = ", ".join(f"{tree.path(at)}: {rows}" for rows, at in found.items())
         raise InvalidDataError(
             f"gather_rows needs tensors with the same number of rows; found {listed}."
         )

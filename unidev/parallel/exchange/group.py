@@ -18,12 +18,12 @@ from unidev.models.placing import backend_of_model
 from unidev.parallel.batches.sharding import Shard, opened
 from unidev.parallel.devices.arguments import checked_weights
 from unidev.parallel.devices.batches import rows_for
-from unidev.parallel.devices.reducing import OPERATIONS, check_dtypes
+from unidev.parallel.devices.reducing import OPERATIONS, check_dtypes, check_writable
 from unidev.parallel.exchange import checkpoints, membership
 from unidev.parallel.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
 from unidev.parallel.exchange.gathering import gathered_rows
 from unidev.parallel.exchange.joining import outside_a_run
-from unidev.parallel.exchange.trees import Tree, check_writable
+from unidev.parallel.exchange.trees import Tree
 from unidev.system.arguments import choice, flag, non_negative_integer, real_number, size
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy
@@ -52,6 +52,7 @@ def _collective(method: Callable[Concatenate[Group, P], T]) -> Callable[Concaten
 
     @functools.wraps(method)
     def whole(self: Group, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.check_caller()
         return self.exchange.part.whole(functools.partial(method, self, *args, **kwargs))
 
     return whole
@@ -158,7 +159,6 @@ class Group:
             UnsupportedOperation: ``in_place`` with immutable tensors.
             InvalidDataError: also if ``op``, ``weights`` or ``in_place`` are invalid.
         """
-        self.check_caller()  # also of a tree that holds nothing
         into = IN_PLACE if flag("in_place", in_place) else NEW_MEMORY
         found: T = self.all_reduce_tree(Tree(tree, is_whole=True), op, weights, into)
         return found
@@ -167,12 +167,11 @@ class Group:
         self, given: Tree, op: str, weights: float | Sequence[float] | None, into: str
     ) -> Any:
         """As ``all_reduce``; ``into`` as of ``Exchange.all_reduce``."""
-        self.check_caller()
         choice("op", op, OPERATIONS)
         checked = self._weights(op, weights)
-        check_dtypes(given.backend, given.kinds, op, lambda at: f"tree{given.path(at)}")
+        check_dtypes(given.backend, given.kinds, op, given.path)
         if into == IN_PLACE:
-            check_writable(given)
+            check_writable(given.backend, given.tensors, given.path)
         return call(
             given.backend, self.exchange.all_reduce, given, op, checked, into,
             doing="reducing tensors over the workers",
@@ -185,7 +184,6 @@ class Group:
 
         The others give a tree of the same structure, whose values do not matter.
         """
-        self.check_caller()
         number = non_negative_integer(root, self.size - 1)
         if number is None:
             raise InvalidDataError(
@@ -202,7 +200,6 @@ class Group:
     @_collective
     def all_gather(self, tree: T) -> list[T]:
         """The trees of all workers, by rank, in new memory on this worker's device of ``tree``."""
-        self.check_caller()
         given = Tree(tree)
         found = call(
             given.backend, self.exchange.all_gather, given,
@@ -214,8 +211,7 @@ class Group:
     @_collective
     def barrier(self) -> None:
         """Return when all workers have called it."""
-        self.check_caller()
-        self.exchange.barrier()
+        self.exchange.agree("barrier", "barrier")
 
     def split_batch(self, batch: T) -> T:
         """This worker's rows of ``batch``, which is the same on every worker, on its device.
@@ -269,7 +265,6 @@ class Group:
             UnsupportedOperation: the order of the loader's rows is its own, as a sampler's that
                 draws with weights.
         """
-        self.check_caller()
         rows, sharding = opened(
             data, self.size, batch_size=batch_size, shuffle=shuffle, seed=seed, last=last
         )
@@ -293,7 +288,6 @@ class Group:
         Raises:
             InvalidDataError: also if ``padded`` is invalid, or numbers of rows differ in ``tree``.
         """
-        self.check_caller()
         found: T = gathered_rows(tree, padded, self.all_gather)
         return found
 
@@ -315,7 +309,6 @@ class Group:
             OSError: the file cannot be written; on every worker. The last checkpoint is still
                 there.
         """
-        self.check_caller()
         number = size("step", step)
         folder, found = self._checkpoints(), model_of(model)
         backend = backend_of_model(found)

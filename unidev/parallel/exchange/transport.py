@@ -129,14 +129,6 @@ def arrived(backend: Backend, device: Device, stage: Stage, flat: Tensor) -> Ten
     return flat if stage.way.wide is None else backend.cast(flat, stage.dtype, device)
 
 
-def with_empty_ones(tree: Tree, values: Sequence[Tensor]) -> list[Tensor]:
-    """The values of the tree's own tensors; those that were not exchanged have no elements."""
-    return [
-        tree.backend.empty(kind.shape, kind.dtype, tree.device) if value is None else value
-        for kind, value in zip(tree.kinds, values, strict=False)
-    ]
-
-
 def write_back(tree: Tree, values: Sequence[Tensor]) -> None:
     """Write to the tree's tensors what was not exchanged in their own memory."""
     pairs = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.dtypes import portable_name
-from unidev.errors import UnsupportedOperation
 from unidev.parallel.devices.arguments import one_backend, ties_of, unique_tensors
 from unidev.parallel.devices.packing import kinds_of
 from unidev.tensors.checks import check_same_device
@@ -60,8 +59,8 @@ class Tree:
         return key
 
     def path(self, position: int) -> str:
-        """Where the tensor at ``position`` is."""
-        return self._opened.path(self._ties.index(position))
+        """Where the tensor at ``position`` is: ``tree[0]``."""
+        return f"tree{self._opened.path(self._ties.index(position))}"
 
     def lines(self) -> list[str]:
         """Each tensor in words, the same on every worker with such a tree."""
@@ -108,14 +107,12 @@ class _Named(Tree):
         return (self._names, tuple(self.kinds), self.device)
 
     def path(self, position: int) -> str:
-        return f"[{self._names[position]!r}]"
+        return f"tree[{self._names[position]!r}]"
 
     def lines(self) -> list[str]:
         described = described_kinds(self.kinds, self.backend)
-        return [
-            f"{described[kind]} at {self.path(position)}"
-            for position, kind in enumerate(self.kinds)
-        ]
+        named = zip(self.kinds, self._names, strict=True)
+        return [f"{described[kind]} at [{name!r}]" for kind, name in named]
 
     def with_tensors(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return list(tensors)
@@ -129,14 +126,3 @@ def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
     dtypes = dict.fromkeys(kind.dtype for kind in kinds)
     names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}
     return {kind: f"a {names[kind.dtype]} tensor of shape {kind.shape}" for kind in set(kinds)}
-
-
-def check_writable(tree: Tree) -> None:
-    """Raise UnsupportedOperation if a tensor cannot have the result in place."""
-    for position, x in enumerate(tree.tensors):
-        if not tree.backend.collectives.is_writable(x):
-            raise UnsupportedOperation(
-                "all_reduce(in_place=True)",
-                f"tree{tree.path(position)} cannot be written to; nothing has been changed: use "
-                "the result instead",
-            )

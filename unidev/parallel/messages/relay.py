@@ -67,15 +67,6 @@ class Relay:
         """Return once all have come to this collective; ``CodesDiffer`` on all if theirs do."""
         self.exchange(b"", lambda parts: parts[:1])
 
-    def agrees(self, code: int) -> bool:
-        """Whether all workers give the same ``code``; waits for them."""
-        self.code = code
-        try:
-            self.confirm()
-        except CodesDiffer:
-            return False
-        return True
-
     def scattered(self, parts: Sequence[Any]) -> list[Any]:
         """The part for this worker of each worker's ``parts``, by rank."""
         number = self._channel.next_number()
