@@ -10,8 +10,8 @@ from queue import Queue
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.parallel.exchange import carriers
-from unidev.parallel.exchange.carriers import MemoryCarrier, MessageCarrier
+from unidev.parallel.exchange import host_engine
+from unidev.parallel.exchange.host_engine import MemoryCarrier, MessageCarrier
 from unidev.parallel.messages.relay import Relay
 from unidev.system.host.frames import EVERYBODY
 from unidev.system.host.shared_memory import SharedMemory, files_for
@@ -118,7 +118,7 @@ def killed_within_an_exchange() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     if unidev.group().rank == 1:
-        carriers.combined = killed
+        host_engine.combined = killed
     unidev.group().all_reduce(unidev.ones(SENT_BYTES // 4))
 
 
