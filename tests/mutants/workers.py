@@ -102,12 +102,12 @@ def the_survivor_is_blamed(sound, self, failure):
     sound(self, failure._replace(rank=(failure.rank + 1) % len(self._progress)))
 
 
-@multi_mutant("workers.raising", everywhere="unidev.parallel.running.failures:raised")
+@multi_mutant("workers.raising", everywhere="unidev.parallel.running.supervisor:raised")
 def the_workers_traceback_is_lost(sound, rank, described):
     """All that is left of an error is that there was one: a process pool's ``exit code 1``."""
-    from unidev.parallel.running import failures
+    from unidev.parallel.running import supervisor
 
-    return failures.ended(rank, 1, "", is_inside=False)
+    return supervisor.ended(rank, 1, "", is_inside=False)
 
 
 @multi_mutant("workers.early")

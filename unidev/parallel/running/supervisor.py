@@ -1,18 +1,21 @@
-"""Watches the workers of a run: passes on their messages, and finds who failed first."""
+"""Watches the workers of a run: passes on their messages, and finds who failed first.
+
+Broken collectives of the others are consequences.
+"""
 
 from __future__ import annotations
 
 import math
 import pickle
+import signal
 import sys
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from unidev.errors import WorkerFailedError
 from unidev.parallel.messages.comparing import Comparisons
-from unidev.parallel.running import failures
-from unidev.parallel.running.failures import CAUSE, CONSEQUENCE, SUSPECT, Failure
-from unidev.system.child_processes import TAIL_LINES
+from unidev.system.child_processes import TAIL_LINES, describe_exit
 from unidev.system.host.board import BACKWARD, BY_THE_FIRST, JOINING, OPERATIONS
 from unidev.system.host.events import Ended, Event, Output, Progress
 from unidev.system.host.frames import COMPARE, FAILED, FINISH, LEFT, PARENT, RESULT, Frame
@@ -31,6 +34,21 @@ _GRACE_S = 5.0
 """How long to wait for the cause of a broken collective."""
 _EXIT_S = 10.0
 """How long workers may take to exit once all have returned."""
+
+CAUSE, SUSPECT, CONSEQUENCE = range(3)
+"""How likely a failure is what the others follow from."""
+_CRASHES = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+
+
+class Failure(NamedTuple):
+    """One worker's failure."""
+
+    degree: int
+    rank: int
+    what: str
+    """After "worker 1 on HOST": ``was killed by SIGKILL``."""
+    traceback: str = ""
+    signal: str | None = None
 
 
 class Supervisor:
@@ -103,7 +121,7 @@ class Supervisor:
         elif frame.kind == RESULT:
             self._results[rank] = bytes(frame.body)
         elif frame.kind == FAILED:
-            self._fail(failures.raised(rank, pickle.loads(frame.body)))  # noqa: S301  our worker's
+            self._fail(raised(rank, pickle.loads(frame.body)))  # noqa: S301  our worker's
         elif frame.kind == LEFT:
             self._leaves(rank, frame)
 
@@ -130,7 +148,7 @@ class Supervisor:
         self._ended.add(rank)
         if rank not in self._results:
             is_inside = self._is_inside(rank) or self._progress[rank].operation == BACKWARD
-            self._fail(failures.ended(rank, code, stack, is_inside=is_inside))
+            self._fail(ended(rank, code, stack, is_inside=is_inside))
 
     def _fail(self, failure: Failure) -> None:
         if not self._failures:
@@ -206,9 +224,12 @@ class Supervisor:
     # -- who failed first ----------------------------------------------------------------------
 
     def _first(self) -> Failure:
-        """The failure that the others follow from, also if that worker has caught its exception."""
+        """The failure that the others follow from, also if that worker has caught its exception.
+
+        Of equal ones, the first that was noticed.
+        """
         left = [] if self._left is None or self._left.rank in self._failures else [self._left]
-        return failures.first([*self._failures.values(), *left])
+        return min([*self._failures.values(), *left], key=lambda failure: failure.degree)
 
     def _is_settled(self) -> bool:
         """Whether it is certain enough who failed first."""
@@ -227,12 +248,65 @@ class Supervisor:
             if behind is None:
                 behind, missed = self._hindered(found.rank), "held up a collective that failed"
                 if behind == found.rank and self._progress[found.rank].operation == JOINING:
-                    return failures.not_joined(found)
+                    return not_joined(found)
             if behind != found.rank:
                 found = self._looked_at(behind, f"{missed}: worker {found.rank} {found.what}")
-        return failures.error_of(
-            found, self._launcher.hosts[found.rank], list(self._output[found.rank])
-        )
+        return error_of(found, self._launcher.hosts[found.rank], list(self._output[found.rank]))
+
+
+def raised(rank: int, described: dict[str, object]) -> Failure:
+    """The failure of a worker that reported an error."""
+    degree = CONSEQUENCE if described["is_consequence"] else CAUSE
+    return Failure(degree, rank, str(described["what"]), str(described["traceback"]))
+
+
+def ended(rank: int, code: int, stack: str, *, is_inside: bool) -> Failure:
+    """The failure of a worker whose process is gone; ``is_inside`` a collective."""
+    name = None
+    if code < 0:
+        name = describe_exit(code).rpartition(" ")[2]
+        what = f"was killed by {name}"
+        # The engines of some frameworks abort when another worker is gone.
+        degree = SUSPECT if is_inside and -code in _CRASHES else CAUSE
+    else:
+        what = f"ended with {describe_exit(code)} before it returned"
+        degree = SUSPECT if is_inside else CAUSE
+    return Failure(degree, rank, what, stack, name)
+
+
+def error_of(failure: Failure, host: str, output: Sequence[str]) -> WorkerFailedError:
+    """The error that ``run`` raises."""
+    message = f"worker {failure.rank} on {host} {failure.what.rstrip('.')}."
+    if failure.traceback:
+        message += "\n" + _indented(failure.traceback)
+    if output:
+        message += "\nIts last lines:\n" + _indented("\n".join(output))
+    return WorkerFailedError(
+        message,
+        rank=failure.rank,
+        host=host,
+        traceback=failure.traceback,
+        signal=failure.signal,
+        output=output,
+    )
+
+
+def not_joined(failure: Failure) -> WorkerFailedError:
+    """The error if workers could not join their group, though all of them run and came to it."""
+    return WorkerFailedError(
+        f"the workers could not join their group, though all of them came: worker {failure.rank} "
+        f"{failure.what.rstrip('.')}. Perhaps another program connected to a port that the "
+        f"framework had opened for them: run again.\n{_indented(failure.traceback)}",
+        rank=-1,
+        host="",
+        traceback=failure.traceback,
+        signal=None,
+        output=[],
+    )
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.rstrip().splitlines())
 
 
 _HANDLERS: Mapping[type, Any] = {
