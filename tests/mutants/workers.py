@@ -79,9 +79,7 @@ def known_structures_are_not_compared(backend):
         return found
 
 
-@multi_mutant(
-    "workers.leaving", around="unidev.parallel.exchange.participation:Participation._give_up"
-)
+@multi_mutant("workers.leaving", around="unidev.parallel.exchange.agreeing:Participation._give_up")
 def the_next_worker_is_said_to_have_left(sound, self, error):
     """All hear that somebody did, and look for the fault where there is none."""
     rank = self._own.rank
@@ -195,7 +193,7 @@ def padded_rows_are_counted(sound, model, batches, padding=()):
     return sound(model, batches)
 
 
-@multi_mutant("workers.evaluation", everywhere="unidev.parallel.exchange.gathering:gathered_rows")
+@multi_mutant("workers.evaluation", everywhere="unidev.parallel.exchange.trees:gathered_rows")
 def padded_rows_are_gathered(sound, tree, padded, gather):
     """The argument ``padded`` is not passed on."""
     return sound(tree, 0, gather)

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from unidev.errors import BackendMismatchError, UnidevError, UnsupportedDtypeError
 from unidev.parallel.devices.packing import buckets_of, shares_of, unrecorded, with_empty_ones
-from unidev.parallel.exchange.agreeing import Agreement, Proposal, code_of, tree_lines, with_weights
+from unidev.parallel.exchange.agreeing import (
+    Agreement,
+    Participation,
+    Proposal,
+    code_of,
+    tree_lines,
+    with_weights,
+)
 from unidev.parallel.exchange.engines import Engines
-from unidev.parallel.exchange.participation import Participation
 from unidev.parallel.exchange.transport import Plan, Stage, arrived, outgoing, stages_of, write_back
 from unidev.system.host.board import JOINING, OPERATIONS
 

@@ -21,9 +21,8 @@ from unidev.parallel.devices.batches import rows_for
 from unidev.parallel.devices.reducing import OPERATIONS, check_dtypes, check_writable
 from unidev.parallel.exchange import checkpoints, membership
 from unidev.parallel.exchange.exchanging import IN_PLACE, NEW_MEMORY, Exchange
-from unidev.parallel.exchange.gathering import gathered_rows
 from unidev.parallel.exchange.joining import outside_a_run
-from unidev.parallel.exchange.trees import Tree
+from unidev.parallel.exchange.trees import Tree, gathered_rows
 from unidev.system.arguments import choice, flag, non_negative_integer, real_number, size
 from unidev.system.wording import shown
 from unidev.tensors.creating import array, to_numpy

@@ -1,17 +1,23 @@
-"""One worker's tree: its tensors, and its structure in words that other workers can compare."""
+"""One worker's tree, in words that others can compare, and the rows of all workers' trees."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from unidev.backends.boundary import call
 from unidev.contract.dtypes import portable_name
+from unidev.errors import InvalidDataError
 from unidev.parallel.devices.arguments import one_backend, ties_of, unique_tensors
-from unidev.parallel.devices.packing import kinds_of
+from unidev.parallel.devices.packing import kinds_of, unrecorded
+from unidev.system.arguments import non_negative_integer
+from unidev.system.wording import count_text, shown
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.containers import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.device import Device
@@ -126,3 +132,51 @@ def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
     dtypes = dict.fromkeys(kind.dtype for kind in kinds)
     names = {dtype: portable_name(dtype, backend) or dtype for dtype in dtypes}
     return {kind: f"a {names[kind.dtype]} tensor of shape {kind.shape}" for kind in set(kinds)}
+
+
+def gathered_rows(tree: Any, padded: object, gather: Callable[[Any], Sequence[Any]]) -> Any:
+    """As ``Group.gather_rows``, by the group's ``all_gather``: what each has padded is left out."""
+    given = Tree(tree, is_whole=True)
+    rows = _rows(given)
+    left_out = non_negative_integer(padded, rows)
+    if left_out is None:
+        raise InvalidDataError(
+            f"padded must be a number from 0 to {count_text(rows, 'row')} of this worker, not "
+            f"{shown(padded)}."
+        )
+    backend, device = given.backend, given.device
+    own = backend.from_numpy(np.array([rows, left_out]), backend.dtypes["int64"], device)
+    counts = [backend.to_numpy(each).tolist() for each in gather(own)]
+    most = max(count for count, _ in counts)
+    use = backend.collectives
+
+    def filled(x: Tensor) -> Tensor:
+        shape = (most - rows, *(int(size) for size in x.shape[1:]))
+        return use.concatenate([x, backend.zeros(shape, x.dtype, device)])
+
+    def joined(parts: Sequence[Tensor]) -> Tensor:
+        kept = zip(parts, counts, strict=True)
+        return use.concatenate([use.rows(x, 0, count - less) for x, (count, less) in kept])
+
+    doing = "gathering rows of the workers"
+    with unrecorded(backend):
+        equal = given.tensors
+        if rows < most:
+            equal = [call(backend, filled, x, doing=doing) for x in given.tensors]
+        trees = [Tree(each).tensors for each in gather(given.with_tensors(equal))]
+        found = [call(backend, joined, parts, doing=doing) for parts in zip(*trees, strict=True)]
+    return given.with_tensors(found)
+
+
+def _rows(tree: Tree) -> int:
+    found: dict[int, int] = {}
+    for position, kind in enumerate(tree.kinds):
+        if not kind.shape:
+            raise InvalidDataError(f"{tree.path(position)} has no dimension, so no rows.")
+        found.setdefault(kind.shape[0], position)
+    if len(found) > 1:
+        listed = ", ".join(f"{tree.path(at)}: {rows}" for rows, at in found.items())
+        raise InvalidDataError(
+            f"gather_rows needs tensors with the same number of rows; found {listed}."
+        )
+    return next(iter(found))
