@@ -106,11 +106,7 @@ def _of_simulated(own: Membership) -> dict[str, str]:
 
 
 def _prepare(preparation: dict[str, Any]) -> dict[str, Any]:
-    """Find modules as the parent does; returns what is left to prepare: its script.
-
-    Raises:
-        InvalidDataError: the script is not on this machine.
-    """
+    """Find modules as the parent does; returns what is left to prepare: its script."""
     from multiprocessing import spawn
 
     theirs = [each for each in preparation["sys_path"] if os.path.exists(each)]

@@ -28,12 +28,7 @@ if TYPE_CHECKING:
 
 
 def rows_of_data(data: Any) -> Rows:
-    """The rows of a loader, a data set, arrays, or a sequence.
-
-    Raises:
-        InvalidDataError: it has no length, or its rows cannot be told from its columns.
-        UnsupportedOperation: the order of the loader's rows is its own.
-    """
+    """The rows of a loader, a data set, arrays, or a sequence."""
     backend = backend_of_namespace(type(data))
     if backend is not None and not isinstance(backend.loader, Unsupported):
         found: Rows | None = backend.loader.rows(data)

@@ -112,12 +112,7 @@ class Shard:
 def opened(  # noqa: PLR0913  the arguments of `Group.shard`
     data: Any, workers: int, *, batch_size: object, shuffle: object, seed: object, last: object
 ) -> tuple[Rows, Sharding]:
-    """The rows of ``data``, and how they are shared out, by the arguments of ``Group.shard``.
-
-    Raises:
-        InvalidDataError: an argument is invalid, missing, or at odds with the loader.
-        UnsupportedOperation: the order of the loader's rows is its own.
-    """
+    """The rows of ``data``, and how they are shared out; as of ``Group.shard``."""
     number = size("seed", seed, least=0)
     choice("last", last, (PAD, DROP))
     rows = rows_of_data(data)

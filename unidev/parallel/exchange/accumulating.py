@@ -38,11 +38,7 @@ class Accumulated:
         self._flats: list[Tensor] = []
 
     def add(self, found: Mapping[str, Tensor], rows: int) -> None:
-        """Add what a step gave, by name, with its rows.
-
-        Raises:
-            InvalidDataError: names, shapes or dtypes are not those of the steps before.
-        """
+        """Add what a step gave, by name, with its rows."""
         names, kinds = list(found), kinds_of(list(found.values()))
         if self.rows and (names, kinds) != (self._names, self._kinds):
             raise InvalidDataError(

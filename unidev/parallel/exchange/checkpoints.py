@@ -28,12 +28,7 @@ _NAME = re.compile(r"step-(\d+)(?:-\d+)?")
 
 
 def write(folder: Path, step: int, model: Any, optimizer: Any, backend: Backend) -> None:
-    """Write the checkpoint of ``step``, and delete those before.
-
-    Raises:
-        OSError: it cannot be written; nothing remains of it, and the last one is still there.
-        UnsupportedOperation: the framework does not show the state of this optimizer.
-    """
+    """Write the checkpoint of ``step``, and delete those before; if it raises, nothing remains."""
     for left in folder.glob(f"*{SUFFIX}"):  # by a worker that was killed
         if left.is_dir():
             shutil.rmtree(left, ignore_errors=True)
@@ -80,11 +75,7 @@ def newest(folder: Path) -> tuple[int, dict[str, bytes]]:
 
 
 def load(place: Path, model: Any, optimizer: Any, backend: Backend) -> None:
-    """Load the files of a checkpoint, in the folder ``place``, into the model and the optimizer.
-
-    Raises:
-        CheckpointError: they are damaged, or those of another model or optimizer.
-    """
+    """Load the files of a checkpoint, in the folder ``place``, into the model and the optimizer."""
     has_state = (place / _OPTIMIZER).exists()
     if has_state != (optimizer is not None):
         has, given = ("has", "none was given") if has_state else ("has none", "one was given")

@@ -46,11 +46,7 @@ def outside_a_run() -> Membership:
 
 
 def _joined(place: Place) -> Membership:
-    """Join what another program has started.
-
-    Raises:
-        UnsupportedOperation: the framework's engine cannot, by a place alone.
-    """
+    """Join what another program has started."""
     backend = active_backend()
     engine = backend.group_engine
     if isinstance(engine, Unsupported) or not engine.joins_by_environment:

@@ -29,13 +29,7 @@ def launchers() -> Mapping[str, LauncherSpec]:
 
 
 def launcher_class(name: str | None, address: str | None) -> type[Launcher]:
-    """The class of the launcher ``name``, or of the one that an ``address`` needs.
-
-    Raises:
-        InvalidDataError: there is none of that name, or it takes no address, or several do.
-        PluginError: a plugin's does not load.
-        UnsupportedOperation: it is in a plugin of unidev's own that is not installed.
-    """
+    """The class of the launcher ``name``, or of the one that an ``address`` needs."""
     found = launchers()
     if name is None:
         name = _PROCESSES if address is None else _with_address(found)

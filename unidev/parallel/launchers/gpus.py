@@ -16,12 +16,7 @@ if TYPE_CHECKING:
 
 
 def gpus_of_each(launcher: Launcher, wanted: int | None, backend: str) -> int:
-    """As many as ``wanted``; if that is None, one if there are enough for all workers, else none.
-
-    Raises:
-        DeviceNotFoundError: there are not so many.
-        FrameworkError: the framework crashes or hangs when it is queried.
-    """
+    """As many as ``wanted``; if it is None, one if there are enough for all workers, else none."""
     if wanted == 0:
         return 0
     size, there = launcher.size, _there(launcher, backend)

@@ -34,12 +34,7 @@ class _Pickler(pickle.Pickler):
 
 
 def packed(what: Any, name: str) -> bytes:
-    """``what`` as bytes; ``name`` is for messages: "the arguments".
-
-    Raises:
-        NotATensorError: it holds a tensor (not NumPy's plain arrays) or a model.
-        InvalidDataError: it cannot be pickled.
-    """
+    """``what`` as bytes; ``name`` is for messages: "the arguments"."""
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(what)
@@ -55,12 +50,7 @@ def packed(what: Any, name: str) -> bytes:
 
 
 def packed_call(function: Any, arguments: tuple[Any, ...]) -> bytes:
-    """A function with its arguments, for workers that import it.
-
-    Raises:
-        InvalidDataError: a worker could not import the function, or an argument not be pickled.
-        NotATensorError: as of ``packed``.
-    """
+    """A function with its arguments, for workers that import it."""
     if not callable(function):
         raise InvalidDataError(f"run needs a function, not {shown(function)}.")
     _check_importable(function)

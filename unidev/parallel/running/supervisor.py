@@ -73,11 +73,7 @@ class Supervisor:
         self._comparisons = Comparisons(size)
 
     def results(self) -> list[bytes]:
-        """The pickled results of the workers, by rank, once all have returned.
-
-        Raises:
-            WorkerFailedError: one failed.
-        """
+        """The pickled results of the workers, by rank, once all have returned."""
         size = len(self._progress)
         while len(self._results) < size:
             self._take(self._launcher.events(_TICK_S))
