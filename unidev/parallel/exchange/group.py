@@ -82,7 +82,7 @@ def group() -> Group:
 def leave() -> None:
     """Close what the group has opened, if there is one."""
     if _group is not None:
-        _group.leave()
+        _group.exchange.engines.leave()
 
 
 class Group:
@@ -380,10 +380,6 @@ class Group:
     def join(self) -> None:
         """Join the engine of this worker's backend now; else the first exchange does."""
         self.exchange.join(self._backend())
-
-    def leave(self) -> None:
-        """Close what was opened; for the end of a worker."""
-        self.exchange.engines.leave()
 
     def _backend(self) -> Backend:
         return load_backend(self._own.backend) if self._own.backend else active_backend()

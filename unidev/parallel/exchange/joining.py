@@ -6,7 +6,7 @@ import atexit
 import os
 import pickle
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,6 @@ from unidev.system.settings import TORCHRUN_TIMEOUT
 from unidev.system.wording import count_text
 
 if TYPE_CHECKING:
-    from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupEngine
     from unidev.device import Device
     from unidev.parallel.exchange.rank_variables import Place
@@ -71,7 +70,7 @@ def _joined(place: Place) -> Membership:
     return Membership(
         rank=place.rank, size=place.size, gpus=gpus, first_gpu=place.local_rank,
         backend=backend.name, rendezvous=rendezvous, timeout_s=timeout_s, checkpoints=None,
-        attempt=0, channel=EngineLink(backend, engine, device, place.rank, place.size),
+        attempt=0, channel=EngineLink(engine, device, place.rank),
         mark=Mark.alone(),
     )  # fmt: skip
 
@@ -79,14 +78,10 @@ def _joined(place: Place) -> Membership:
 class EngineLink:
     """The counterpart of a run's ``Channel``, through the framework's engine."""
 
-    def __init__(
-        self, backend: Backend, engine: GroupEngine, device: Device, rank: int, size: int
-    ) -> None:
+    def __init__(self, engine: GroupEngine, device: Device, rank: int) -> None:
         self.engine = engine
-        self._backend = backend
-        self._device = backend.cpu if engine.on_host else device
+        self._device = engine.backend.cpu if engine.on_host else device
         self._rank = rank
-        self._size = size
         self._heard = ""
 
     def compare(self, number: int, description: Description) -> str | None:  # noqa: ARG002  all come in one order
@@ -109,14 +104,10 @@ class EngineLink:
         return self._heard
 
     def _gathered(self, content: bytes) -> list[bytes]:
-        sizes = [int(found[0]) for found in self._all(np.array([len(content)], "int64"))]
+        engine, backend = self.engine, self.engine.backend
+        sizes = [found[0] for found in engine.gather_numbers([len(content)], self._device)]
         padded = np.zeros(max(1, *sizes), "uint8")
         padded[: len(content)] = np.frombuffer(content, "uint8")
-        return [
-            found[:size].tobytes() for found, size in zip(self._all(padded), sizes, strict=True)
-        ]
-
-    def _all(self, array: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-        backend = self._backend
-        x = backend.from_numpy(array, backend.dtypes[array.dtype.name], self._device)
-        return [backend.to_numpy(found) for found in self.engine.all_gather(x)]
+        x = backend.from_numpy(padded, backend.dtypes["uint8"], self._device)
+        found = zip(engine.all_gather(x), sizes, strict=True)
+        return [backend.to_numpy(each)[:size].tobytes() for each, size in found]

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from unidev.parallel.messages.channel import Channel
-    from unidev.system.host.shared_memory import SharedMemory
 
 _CODE_BYTES = 8
 _ALL = (1 << 64) - 1
@@ -33,12 +32,8 @@ class Relay:
         """The code of the collective that these exchanges belong to."""
         self.rank = rank
         self.size = size
+        self.memory = channel.memory
         self._channel = channel
-
-    @property
-    def memory(self) -> SharedMemory | None:
-        """The memory of all workers, if they are on one host."""
-        return self._channel.memory
 
     def exchange(self, part: Any, made: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:
         """The bytes that ``made`` returns in pieces, at worker 0, of the parts by rank.
