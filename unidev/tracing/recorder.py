@@ -95,21 +95,19 @@ class Recorder:
             return
         try:
             scope = tracer.watch(partial(self._begin_foreign, tracer.is_seconds_real), self._end)
-            scope.__enter__()
+            self.enter(scope)
         except UnidevError as error:
             self.not_seen[backend.name] = str(error)
             return
-        self._scopes.append(scope)
         if backend.simulated_count and tracer.gpu_queries:
-            self._scopes.append(queries := queries_of(backend))
-            queries.__enter__()
+            self.enter(queries_of(backend))
         self.blind_spots[backend.name] = dict(tracer.blind_spots)
         self.not_seen.pop(backend.name, None)
 
-    def watch_variables(self) -> None:
-        """Note variables that are changed too late, until the recorder closes."""
-        environment_changes.__enter__()
-        self._scopes.append(environment_changes)
+    def enter(self, scope: AbstractContextManager[None]) -> None:
+        """Enter ``scope`` until the recorder closes."""
+        scope.__enter__()
+        self._scopes.append(scope)
 
     def note_variable(self, variable: str, before: str | None, now: str | None) -> None:
         """Note that ``variable`` has been changed, if that is too late for the driver."""
@@ -260,7 +258,7 @@ def join() -> Recorder:
     import_hook.start()
     thread.recorder = recorder
     try:
-        recorder.watch_variables()
+        recorder.enter(environment_changes)
         recorder.catch_up()
     except BaseException:
         close(recorder)
@@ -304,12 +302,6 @@ def close(recorder: Recorder) -> None:
     recorder.close()
 
 
-@cache
-def queries_of(backend: Backend) -> GpuQueries:
-    """The one of ``backend``, which all threads share."""
-    return GpuQueries(backend)
-
-
 class GpuQueries(Patches):
     """The functions that ``Tracer.gpu_queries`` lists, replaced while a thread records."""
 
@@ -342,6 +334,10 @@ class GpuQueries(Patches):
     def _note(self, name: str, asker: FrameType) -> None:
         if (recorder := current()) is not None:
             recorder.note_gpu_query(name, self._backend, asker)
+
+
+queries_of = cache(GpuQueries)
+"""Those of a backend, which all threads share."""
 
 
 class EnvironmentChanges(Patches):
