@@ -98,11 +98,11 @@ def _counted(backend: Backend) -> Capability:
     try:
         backend.probe.allocated_bytes(backend.device("cpu", 0))
     except UnsupportedOperation as refusal:
-        return Capability(supported=False, reason=refusal.reason, link=refusal.link)
+        return _capability(refusal)
     return Capability(supported=True)
 
 
 def _capability(ability: object) -> Capability:
-    if isinstance(ability, Unsupported):
+    if isinstance(ability, (Unsupported, UnsupportedOperation)):
         return Capability(supported=False, reason=ability.reason, link=ability.link)
     return Capability(supported=True)

@@ -29,7 +29,7 @@ def of_tensor(
     source = _device_of(x, backend)
     if source is None or source is target:
         return ()
-    return (_planned(operation, source, target, nbytes_of(x, backend), _shape_of(x)),)
+    return (planned(operation, source, target, nbytes_of(x, backend), known_shape(x)),)
 
 
 def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransfer, ...]:
@@ -37,7 +37,7 @@ def into_tensor(operation: str, x: Any, backend: Backend) -> tuple[PlannedTransf
     target = _device_of(x, backend)
     if target is None or target is backend.cpu:
         return ()
-    return (_planned(operation, backend.cpu, target, nbytes_of(x, backend), _shape_of(x)),)
+    return (planned(operation, backend.cpu, target, nbytes_of(x, backend), known_shape(x)),)
 
 
 def from_host(
@@ -47,7 +47,7 @@ def from_host(
     if target is backend.cpu:
         return ()
     size = math.prod(shape) * (item_bytes(dtype, backend) or 0)
-    return (_planned(operation, backend.cpu, target, size, shape),)
+    return (planned(operation, backend.cpu, target, size, shape),)
 
 
 def of_model(
@@ -71,16 +71,16 @@ def of_tensors(
         source = _device_of(x, backend)
         if source is not None and source is not target:
             sizes[source] = sizes.get(source, 0) + nbytes_of(x, backend)
-            shapes.setdefault(source, []).append(_shape_of(x))
+            shapes.setdefault(source, []).append(known_shape(x))
     return tuple(
-        _planned(operation, source, target, size, found[0] if len(found) == 1 else None)
+        planned(operation, source, target, size, found[0] if len(found) == 1 else None)
         for (source, size), found in zip(sizes.items(), shapes.values(), strict=True)
     )
 
 
 def nbytes_of(x: Any, backend: Backend) -> int:
     """The bytes of the values of ``x``; for a composite tensor, of all its memory."""
-    shape = _shape_of(x)
+    shape = known_shape(x)
     item = item_bytes(getattr(x, "dtype", None), backend)
     if shape is not None and item is not None:
         return math.prod(shape) * item
@@ -92,9 +92,10 @@ def nbytes_of(x: Any, backend: Backend) -> int:
         return 0
 
 
-def _planned(
+def planned(
     operation: str, source: Device, target: Device, nbytes: int, shape: Shape | None
 ) -> PlannedTransfer:
+    """A transfer, as a recorder takes it."""
     from unidev.values import PlannedTransfer  # only where something records
 
     return PlannedTransfer(operation, source, target, nbytes, shape)
@@ -107,10 +108,11 @@ def _device_of(x: Any, backend: Backend) -> Device | None:
         return None
 
 
-def _shape_of(x: Any) -> tuple[int, ...] | None:
+def known_shape(x: Any) -> tuple[int, ...] | None:
+    """The shape of tensor ``x``, if it is known in full and says all."""
     try:
         return tuple(int(length) for length in x.shape)
-    except (AttributeError, TypeError, ValueError):  # unknown rank, or ragged
+    except (AttributeError, TypeError, ValueError, RuntimeError):  # no rank; ragged, nested
         return None
 
 

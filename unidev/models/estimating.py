@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from unidev.backends.boundary import errors_of
@@ -129,8 +131,10 @@ def estimate_memory(
     estimator = backend.estimator
     if isinstance(estimator, Unsupported):
         raise UnsupportedOperation("estimate_memory", estimator.reason, estimator.link)
-    batch = next((shape_of(x)[axis] for x in tensors if len(shape_of(x)) > axis), None)
-    runs = _Runs(backend, step, arguments, leaves, tensors, axis, batch)
+    with_axis = [x for x in tensors if len(shape_of(x)) > axis]
+    batch = shape_of(with_axis[0])[axis] if with_axis else None
+    rows = [x for x in with_axis if shape_of(x)[axis] == batch]
+    runs = _Runs(partial(estimator.run, step, arguments, leaves), rows, axis, batch)
     if limit is not None and not batch:
         raise InvalidDataError(
             "there is no batch to enlarge: none of the step's arguments is a tensor with rows "
@@ -148,38 +152,30 @@ def estimate_memory(
     return estimate._replace(largest_batch=found, is_extrapolated=True)
 
 
+@dataclass
 class _Runs:
     """The step with batches of different sizes."""
 
-    def __init__(  # noqa: PLR0913, PLR0917  as they are found, in their order
-        self,
-        backend: Backend,
-        step: Callable[..., object],
-        arguments: Sequence[Any],
-        leaves: Sequence[Any],
-        tensors: Sequence[Any],
-        axis: int,
-        batch: int | None,
-    ) -> None:
-        self._backend, self._step = backend, step
-        self._arguments, self._leaves = arguments, leaves
-        self._rows = [x for x in tensors if len(shape_of(x)) > axis and shape_of(x)[axis] == batch]
-        self._axis, self._batch = axis, batch
-        self._known: dict[int, int] = {}
+    run: Callable[[Mapping[int, tuple[int, ...]]], StepMemory]
+    """The step with tensors of other shapes, by ``id``."""
+    rows: Sequence[Any]
+    """The tensors of the batch."""
+    axis: int
+    batch: int | None
+    known: dict[int, int] = field(default_factory=dict)
+    """The peak by the number of rows."""
 
     def step_memory(self, batch: int | None) -> StepMemory:
         """The peak of the step with so many rows."""
         shapes = {}
-        if batch is not None and batch != self._batch:
-            for x in self._rows:
+        if batch is not None and batch != self.batch:
+            for x in self.rows:
                 shape = [*shape_of(x)]
-                shape[self._axis] = batch
+                shape[self.axis] = batch
                 shapes[id(x)] = tuple(shape)
-        found: StepMemory = self._backend.estimator.run(
-            self._step, self._arguments, self._leaves, shapes
-        )
+        found = self.run(shapes)
         if batch is not None:
-            self._known[batch] = sum(found.by_kind.values())
+            self.known[batch] = sum(found.by_kind.values())
         return found
 
     def largest(self, batch: int, limit: int) -> int:
@@ -193,17 +189,17 @@ class _Runs:
             high *= 4
         for _ in range(_MOST_RUNS):
             self._peak(max(_LEAST_ROWS, self._meets(low, high, limit)))
-            fitting = [rows for rows, peak in self._known.items() if peak <= limit]
-            above = [rows for rows, peak in self._known.items() if peak > limit]
+            fitting = [rows for rows, peak in self.known.items() if peak <= limit]
+            above = [rows for rows, peak in self.known.items() if peak > limit]
             if fitting and above:
                 low, high = max(fitting), min(above)
             elif fitting:
-                low, high = sorted(self._known)[-2:]
+                low, high = sorted(self.known)[-2:]
             else:
-                low, high = sorted(self._known)[:2]
+                low, high = sorted(self.known)[:2]
             if high == low + 1 or (not fitting and low == _LEAST_ROWS):
                 break
-        return max((rows for rows, peak in self._known.items() if peak <= limit), default=0)
+        return max((rows for rows, peak in self.known.items() if peak <= limit), default=0)
 
     def extrapolated(self, batch: int, limit: int) -> int:
         """The same from twice and three times the batch: too many if the peak is not a line."""
@@ -213,14 +209,14 @@ class _Runs:
         return max(0, self._meets(low, high, limit))
 
     def _peak(self, batch: int) -> int:
-        if batch not in self._known:
+        if batch not in self.known:
             self.step_memory(batch)
-        return self._known[batch]
+        return self.known[batch]
 
     def _meets(self, low: int, high: int, limit: int) -> int:
         """The rows at which the line through two peaks meets the limit, rounded down."""
-        start = self._known[low]
-        slope = (self._known[high] - start) / (high - low)
+        start = self.known[low]
+        slope = (self.known[high] - start) / (high - low)
         if slope <= 0:
             raise UnsupportedOperation(
                 "finding the largest batch",

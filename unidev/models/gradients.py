@@ -9,7 +9,6 @@ from unidev.backends.loading import backend_of_type
 from unidev.backends.selection import active_backend
 from unidev.contract.dtypes import portable_name
 from unidev.errors import (
-    BackendMismatchError,
     InvalidDataError,
     NotATensorError,
     UnidevError,
@@ -21,7 +20,7 @@ from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened, replace_tensors, tensors_of
 from unidev.tensors.creating import zeros_like
-from unidev.tensors.device_messages import two_backends
+from unidev.tensors.device_messages import mixed_backends
 from unidev.tensors.kinds import MODEL, Handle, classify, model_of, shape_of
 
 TYPE_CHECKING = False
@@ -250,10 +249,7 @@ def _unique(parameters: Any) -> tuple[dict[int, Any], Backend]:
     backend = found[0][1]
     for _, other in found:
         if other is not backend:
-            raise BackendMismatchError(
-                two_backends("the parameters are tensors", backend.name, other.name),
-                backend=other.name,
-            )
+            raise mixed_backends("the parameters are tensors", backend, other)
     return {id(x): x for x, _ in found}, backend
 
 

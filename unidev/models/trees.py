@@ -16,7 +16,7 @@ from unidev.contract.models import Stored, is_number
 from unidev.errors import BackendMismatchError, InvalidDataError, NotATensorError
 from unidev.system.wording import kind_of
 from unidev.tensors.containers import Opened, replace_tensors
-from unidev.tensors.device_messages import two_backends
+from unidev.tensors.device_messages import mixed_backends, two_backends
 from unidev.tensors.taking_apart import WrittenStep
 
 if TYPE_CHECKING:
@@ -71,10 +71,7 @@ def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple
 
     def move(x: Any, owner: Backend) -> Any:
         if owner is not backend:
-            raise BackendMismatchError(
-                two_backends("model and optimizer hold tensors", backend.name, owner.name),
-                backend=owner.name,
-            )
+            raise mixed_backends("model and optimizer hold tensors", backend, owner)
         if backend.is_bound(x, device):
             return x
         if id(x) not in moved:  # the trees keep `x` alive

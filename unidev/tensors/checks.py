@@ -100,19 +100,15 @@ def _devices(
 ) -> list[tuple[str, Device]]:
     from unidev.tensors.containers import named_tensors  # imports optree: not for one tensor
 
-    return [
-        (path, _device_at(path, tensor, backend))
-        for name, x in named
-        for path, tensor, backend in named_tensors(x, name, all_of_models=all_of_models)
-    ]
-
-
-def _device_at(path: str, x: Tensor, backend: Backend) -> Device:
-    try:
-        return backend.device_of(x)
-    except UnidevError as error:
-        say_where(error, path)
-        raise
+    found = []
+    for name, x in named:
+        for path, tensor, backend in named_tensors(x, name, all_of_models=all_of_models):
+            try:
+                found.append((path, backend.device_of(tensor)))
+            except UnidevError as error:  # noqa: PERF203  with its path
+                say_where(error, path)
+                raise
+    return found
 
 
 def _check_one(found: list[tuple[str, Device]], *xs: object) -> None:

@@ -11,7 +11,7 @@ from unidev.backends.loading import (
 )
 from unidev.backends.observer import thread
 from unidev.backends.selection import backend_named
-from unidev.backends.transfers import nbytes_of
+from unidev.backends.transfers import known_shape, nbytes_of, planned
 from unidev.contract.dtypes import portable_name
 from unidev.contract.optional import Unsupported
 from unidev.errors import (
@@ -200,7 +200,7 @@ class _Conversion:
                 obstacle = error.reason
             except BufferError as error:  # DLPack's own
                 obstacle = str(error).rstrip(".")
-        shape = _shape_of(self.x)
+        shape = known_shape(self.x)
         if shape is not None and 0 in shape:  # no memory to share; MXNet takes none
             return self._called(lambda: self.target.empty(shape, wanted, self.device))
         if self.copy is False:
@@ -308,7 +308,7 @@ class _Conversion:
         )  # fmt: skip
 
     def _doing(self) -> Doing:
-        shape = _shape_of(self.x)
+        shape = known_shape(self.x)
         names = f"{self.source.name} to {self.target.name}"
         doing = f"converting a tensor of shape {shape} from {names}"
         if shape is None:
@@ -316,12 +316,10 @@ class _Conversion:
         return doing, self.device, (shape, self.x.dtype)
 
     def _transfers(self) -> Sequence[PlannedTransfer]:
-        from unidev.values import PlannedTransfer  # only where something records
-
         if self.device is self.near:
             return ()
         nbytes = nbytes_of(self.x, self.source)
-        return (PlannedTransfer("convert", self.here, self.device, nbytes, _shape_of(self.x)),)
+        return (planned("convert", self.here, self.device, nbytes, known_shape(self.x)),)
 
 
 def _counterpart(here: Device, source: Backend, target: Backend) -> Device | None:
@@ -358,10 +356,3 @@ def _same_index(here: Device, source: Backend, target: Backend) -> Device:
 
 def _indices(kind: str, backend: Backend) -> range:
     return range(backend.device_count(kind) if kind in backend.kinds else 0)
-
-
-def _shape_of(x: Any) -> tuple[int, ...] | None:
-    try:
-        return tuple(int(length) for length in x.shape)
-    except (AttributeError, TypeError, ValueError, RuntimeError):  # ragged, nested
-        return None

@@ -250,17 +250,17 @@ def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     Raises:
         UnsupportedOperation: the framework makes none like this kind of tensor.
     """
-    return _new_like("zeros", x, 0, device)
+    return _new_like(x, 0, device)
 
 
 def ones_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Ones with the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("full", x, 1, device)
+    return _new_like(x, 1, device)
 
 
 def empty_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Undefined values in the shape and dtype of ``x``, on its device unless another is given."""
-    return _new_like("empty", x, None, device)
+    return _new_like(x, None, device)
 
 
 def to_numpy(x: Any, /) -> np.ndarray[Any, Any]:
@@ -300,7 +300,7 @@ def _new(
     )  # fmt: skip
 
 
-def _new_like(maker: str, x: Any, value: int | None, device: DeviceLike | None) -> Any:
+def _new_like(x: Any, value: int | None, device: DeviceLike | None) -> Any:
     backend = backend_of_tensor(x)
     if device is None and backend.traced(x):
         doing = "making a tensor like a traced one"
@@ -308,17 +308,18 @@ def _new_like(maker: str, x: Any, value: int | None, device: DeviceLike | None) 
     backend.check_memory(x)  # before anything else is asked of it
     target = backend.device_of(x) if device is None else resolve_device(device, backend)
     return call(
-        backend, _made_like, backend, maker, x, value, target,
+        backend, _made_like, backend, x, value, target,
         doing=lambda: _making_like(x, target),
     )  # fmt: skip
 
 
-def _made_like(backend: Backend, maker: str, x: Any, value: int | None, target: Device) -> Any:
+def _made_like(backend: Backend, x: Any, value: int | None, target: Device) -> Any:
     made = backend.new_like(x, value, target)
     if made is not None:
         return made
-    rest = (value,) if maker == "full" else ()
-    return getattr(backend, maker)(shape_of(x), *rest, x.dtype, target)
+    if value:
+        return backend.full(shape_of(x), value, x.dtype, target)
+    return (backend.empty if value is None else backend.zeros)(shape_of(x), x.dtype, target)
 
 
 def _making_like(x: Any, target: Device) -> Doing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from unidev.errors import BackendMismatchError
 from unidev.system.wording import kind_of, shown
 
 TYPE_CHECKING = False
@@ -44,6 +45,12 @@ def two_backends(holds: str, *names: str) -> str:
     if "numpy" in names:
         message += "; unidev.device_put(tree, device) puts NumPy's arrays on a device"
     return f"{message}."
+
+
+def mixed_backends(holds: str, first: Backend, other: Backend) -> BackendMismatchError:
+    """The error where something ``holds`` tensors of two backends: ``other`` is one too many."""
+    message = two_backends(holds, first.name, other.name)
+    return BackendMismatchError(message, backend=other.name)
 
 
 def not_a_device(spec: object, there: Sequence[Device]) -> str:

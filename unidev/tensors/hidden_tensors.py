@@ -83,7 +83,9 @@ def tensors_within(x: object, *, counts_numpy: bool) -> Iterator[tuple[str, Any,
                 ):
                     yield "".join(map(written, (*steps, step))), value, backend
             if left == before and type(holder) not in _BUILTINS:
-                following += [(steps, children) for children in _unseen(holder)]
+                # No visible contents, as a partial function has none.
+                found = children_of(holder)
+                following += [] if found is None else [(steps, [*found[0].values()])]
         level = following
 
 
@@ -124,13 +126,6 @@ def _is_or_holds_tensor(key: object) -> bool:
             for owner in (backend_of_type(type(held)) for _, held in contents(key, _MOST))
         )
     )
-
-
-def _unseen(x: object) -> Iterator[list[object]]:
-    """The children of ``x``, which has no visible contents, as a partial function has none."""
-    found = children_of(x)
-    if found is not None:
-        yield [*found[0].values()]
 
 
 def has_own_to(cls: type) -> bool:

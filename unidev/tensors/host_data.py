@@ -6,11 +6,11 @@ import sys
 
 from unidev.backends.loading import backend_of_type, load_backend
 from unidev.contract.dtypes import DTYPES, native_dtype, portable_name, refuse_masked
-from unidev.errors import BackendMismatchError, InvalidDataError, UnsupportedDtypeError
+from unidev.errors import InvalidDataError, UnsupportedDtypeError
 from unidev.system.wording import shown
 from unidev.tensors import containers
 from unidev.tensors.creating import array_of_data, array_of_tensor, read, uploader
-from unidev.tensors.device_messages import two_backends
+from unidev.tensors.device_messages import mixed_backends
 from unidev.tensors.devices import as_device, resolve_device
 from unidev.tensors.transfer import copied
 
@@ -195,10 +195,7 @@ def _owner(found: Sequence[tuple[Any, Backend | None]]) -> Backend | None:
         if backend is None or backend is owner or type(x) is plain or is_host_array(x, backend):
             continue
         if owner is not None:
-            raise BackendMismatchError(
-                two_backends("one container holds tensors", owner.name, backend.name),
-                backend=backend.name,
-            )
+            raise mixed_backends("one container holds tensors", owner, backend)
         owner = backend
     return owner
 

@@ -73,15 +73,11 @@ def classify(x: object) -> tuple[str, Backend | None]:
     backend = backend_of_model_type(x)
     if backend is not None:
         return MODEL, backend
-    return (CONTAINER if is_container(x) else OTHER), None
-
-
-def is_container(x: object) -> bool:
-    """Whether ``x`` holds, or may hold, other objects; unidev may or may not be able to look in."""
-    cls = type(x)
     if issubclass(cls, tuple):  # also a subclass: torch.Size, for one, holds only numbers
-        return not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
-    return is_container_type(cls)
+        holds = not PLAIN.issuperset(map(type, tuple.__iter__(x)))  # type: ignore[arg-type]
+    else:
+        holds = is_container_type(cls)
+    return (CONTAINER if holds else OTHER), None
 
 
 def is_plain(cls: type) -> bool:

@@ -6,9 +6,9 @@ from unidev.backends.boundary import call
 from unidev.backends.loading import backend_of_type, copiers, device_getters
 from unidev.backends.transfers import of_tensor
 from unidev.device import Device
-from unidev.errors import BackendMismatchError
 from unidev.system.arguments import flag
 from unidev.tensors.contents import values_of
+from unidev.tensors.device_messages import mixed_backends
 from unidev.tensors.devices import as_device, resolve_device
 from unidev.tensors.kinds import PLAIN
 
@@ -138,12 +138,7 @@ def _each(x: Any, device: DeviceLike, non_blocking: bool, verb: Callable[..., An
         nonlocal seen, device
         if backend is not seen:
             if seen is not None:
-                from unidev.tensors.device_messages import two_backends
-
-                raise BackendMismatchError(
-                    two_backends("one container holds tensors", seen.name, backend.name),
-                    backend=backend.name,
-                )
+                raise mixed_backends("one container holds tensors", seen, backend)
             seen, device = backend, resolve_device(device, backend)
         return verb(tensor, device, non_blocking=non_blocking)
 

@@ -77,7 +77,7 @@ class SimulatedArray(np.ndarray):
         return (self[index] for index in range(len(self)))
 
     def __reduce__(self) -> Any:
-        return _unpickle, (self.view(np.ndarray), self.simulated_device)
+        return SimulatedArray.place, (self.view(np.ndarray), self.simulated_device)
 
     def __deepcopy__(self, memo: dict[int, Any] | None, /) -> SimulatedArray:
         return SimulatedArray.place(self.view(np.ndarray).copy(), self.simulated_device)
@@ -85,10 +85,6 @@ class SimulatedArray(np.ndarray):
 
 def _host() -> Device:
     return Device("numpy", "cpu", 0)
-
-
-def _unpickle(array: Array, device: Device) -> SimulatedArray:
-    return SimulatedArray.place(array, device)
 
 
 def _method(name: str) -> Callable[..., Any]:

@@ -42,8 +42,9 @@ class CheckpointFile:
     def __init__(self, file: IO[bytes], path: str) -> None:
         self._file = file
         self.path = path
+        self.damaged = partial(unusable, path)
         self._start = 8 + int.from_bytes(self._bytes(0, 8), "little")
-        described = self._parsed(self._bytes(8, self._start - 8).decode(), "header")
+        described = parsed(self._bytes(8, self._start - 8).decode(), "header", self.damaged)
         self.metadata: dict[str, str] = described.pop("__metadata__", None) or {}
         self.entries = {
             name: Entry(
@@ -90,7 +91,7 @@ class CheckpointFile:
             raise self.damaged("its content has changed since it was saved: the digest differs")
         self.ties = self._ties()
         if NUMBERS_KEY in self.metadata:
-            numbers = self._parsed(self.metadata[NUMBERS_KEY], "list of numbers")
+            numbers = parsed(self.metadata[NUMBERS_KEY], "list of numbers", self.damaged)
             try:
                 self.numbers = {name: decoded(x) for name, x in numbers.items()}
             except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -118,10 +119,6 @@ class CheckpointFile:
             digest.update(self._bytes(entry.offset + start, size))
         return digest.digest()
 
-    def damaged(self, problem: str) -> CheckpointError:
-        """The error for a file that cannot be trusted."""
-        return unusable(self.path, problem)
-
     def _bytes(self, offset: int, size: int) -> bytes:
         self._file.seek(offset)
         return self._file.read(size)
@@ -139,7 +136,8 @@ class CheckpointFile:
         return content.hexdigest()
 
     def _ties(self) -> dict[str, str]:
-        recorded = self._parsed(self.metadata.get("unidev.ties", "{}"), "list of tied names")
+        listed = self.metadata.get("unidev.ties", "{}")
+        recorded = parsed(listed, "list of tied names", self.damaged)
         is_of_names = all(
             isinstance(names, list) and all(isinstance(name, str) for name in names)
             for names in recorded.values()
@@ -154,9 +152,6 @@ class CheckpointFile:
         ):
             raise self.damaged("the tied names in its metadata do not match its entries")
         return {name: first for first, names in recorded.items() for name in names}
-
-    def _parsed(self, text: str, what: str) -> dict[str, Any]:
-        return parsed(text, what, self.damaged)
 
 
 def parsed(text: str, what: str, damaged: Callable[[str], CheckpointError]) -> dict[str, Any]:
