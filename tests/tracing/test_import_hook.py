@@ -11,7 +11,7 @@ def test_a_framework_that_is_imported_inside_the_block_is_seen(run_python):
             assert "numpy" in trace.blind_spots
             x = unidev.ones(3, device="gpu:0")
             x.tolist()
-        assert type(numpy.__spec__.loader).__module__ != "unidev.tracing.import_hook"
+        assert not type(numpy.__spec__.loader).__module__.startswith("unidev.")
         assert numpy.__loader__ is numpy.__spec__.loader
         assert not numpy.__spec__._initializing
         print([each.operation for each in trace.transfers], len(sys.meta_path))

@@ -15,10 +15,11 @@ from unidev.errors import (
     UnsupportedDtypeError,
     UnsupportedOperation,
 )
+from unidev.models.trees import rebuilt
 from unidev.system.arguments import real_number
 from unidev.system.wording import kind_of, shown
 from unidev.tensors.checks import check_memory
-from unidev.tensors.containers import Opened, replace_tensors, tensors_of
+from unidev.tensors.containers import Opened, tensors_of
 from unidev.tensors.creating import zeros_like
 from unidev.tensors.device_messages import mixed_backends
 from unidev.tensors.kinds import MODEL, Handle, classify, model_of, shape_of
@@ -99,21 +100,18 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         unique, backend = _unique(parameters)
         check_memory(backend, list(unique.values()))
         with errors_of(backend, "computing gradients"):
-            given = {key: backend.autograd.leaf(x) for key, x in unique.items()}
+            leaves = [backend.autograd.leaf(x) for x in unique.values()]
         for x in unique.values():  # after `leaf`, so that a framework's own error comes first
             _check_differentiable(x, backend)
-        leaves = list(given.values())
 
         def loss_of(represented: Sequence[Any]) -> Any:
-            by_id = dict(zip(given, represented, strict=True))
-            first = replace_tensors(lambda x, _: by_id[id(x)], parameters)
+            first = rebuilt(parameters, unique.values(), represented)
             return function(first, *arguments, **options)
 
         loss, found = _computed(
             backend, leaves, loss_of, lambda checked: backend.autograd.of_tensors(checked, leaves)
         )
-        by_id = dict(zip(given, found, strict=True))
-        return loss, replace_tensors(lambda x, _: by_id[id(x)], parameters)
+        return loss, rebuilt(parameters, unique.values(), found)
 
     return evaluate  # type: ignore[return-value]  # of which parameters, `function` checks
 
@@ -150,8 +148,7 @@ def sgd(parameters: P, gradients: Any, /, lr: float) -> P:
     pairs = {id(x): (x, gradient) for x, gradient in _in_order(parameters, gradients)}
     xs, found = map(list, zip(*pairs.values(), strict=True))
     new = _descend(backend, xs, found, float(rate))
-    by_id = dict(zip(unique, new, strict=True))
-    return replace_tensors(lambda x, _: by_id[id(x)], parameters)
+    return rebuilt(parameters, unique.values(), new)  # type: ignore[no-any-return]
 
 
 def no_grad() -> AbstractContextManager[Any]:

@@ -90,7 +90,7 @@ def placed(tree: Any, optimizer: Any, device: Device, backend: Backend) -> tuple
         ) from error
 
 
-def rebuilt(tree: Any, old: Sequence[Any], new: Sequence[Any]) -> Any:
+def rebuilt(tree: Any, old: Iterable[Any], new: Iterable[Any]) -> Any:
     """``tree`` with the tensors ``new`` in place of ``old``, wherever it has them."""
     by_id: Mapping[int, Any] = {id(x): y for x, y in zip(old, new, strict=True)}
     return replace_tensors(lambda x, _: by_id[id(x)], tree)

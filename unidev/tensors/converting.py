@@ -92,7 +92,22 @@ def convert(
         made = _shared_quickly(x, backend)
         if made is not None:
             return made
-    return _converted(x, backend, device, copy)
+    if not (copy is None or copy is True or copy is False):
+        raise InvalidDataError(
+            f"copy must be True, False or None, not {shown(copy)}: None shares memory if it can."
+        )
+    target = backend_named(backend)
+    place = None if device is None else _place(device, target)
+
+    def one(tensor: Any, source: Backend) -> Any:
+        return _Conversion(tensor, source, target, place, copy).made()
+
+    source = backend_of_type(type(x))
+    if source is not None:
+        return one(x, source)
+    from unidev.tensors.containers import replace_tensors  # imports optree: not for one tensor
+
+    return replace_tensors(one, x)
 
 
 class _Way:
@@ -143,25 +158,6 @@ def _carried_by_both(source: Backend, target: Backend) -> frozenset[Any]:
         return frozenset()
     names = {*source.interop.dtypes()} & {*target.interop.dtypes()}
     return frozenset(own for name, own in source.dtypes.items() if name in names)
-
-
-def _converted(x: Any, backend: str, device: DeviceLike | None, copy: object) -> Any:
-    if not (copy is None or copy is True or copy is False):
-        raise InvalidDataError(
-            f"copy must be True, False or None, not {shown(copy)}: None shares memory if it can."
-        )
-    target = backend_named(backend)
-    place = None if device is None else _place(device, target)
-
-    def one(tensor: Any, source: Backend) -> Any:
-        return _Conversion(tensor, source, target, place, copy).made()
-
-    source = backend_of_type(type(x))
-    if source is not None:
-        return one(x, source)
-    from unidev.tensors.containers import replace_tensors  # imports optree: not for one tensor
-
-    return replace_tensors(one, x)
 
 
 def _place(device: DeviceLike, target: Backend) -> Device:

@@ -11,15 +11,16 @@ from threading import current_thread
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.discovery import backend_specs
+from unidev.backends.import_hook import FrameworkFinder
 from unidev.backends.loading import load_backend
 from unidev.backends.observer import thread
 from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Patches
 from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
+from unidev.system.forking import fork_safe_lock
 from unidev.system.late_changes import note
 from unidev.system.visible import VARIABLES
 from unidev.system.wording import bytes_text
-from unidev.tracing import import_hook
 from unidev.tracing.advice import remedy, spoken
 from unidev.tracing.call_site import CallSites
 from unidev.tracing.record import Record
@@ -255,7 +256,8 @@ def join() -> Recorder:
         recorder.catch_up()
         return recorder
     recorder = Recorder()
-    import_hook.start()
+    backend_specs()  # first: an import that it makes must not ask a finder that needs its answer
+    _seek_imports(1)
     thread.recorder = recorder
     try:
         recorder.enter(environment_changes)
@@ -298,7 +300,7 @@ def _take_out(found: list[Any], entered: object) -> bool:
 def close(recorder: Recorder) -> None:
     """End the recorder of this thread."""
     thread.recorder = None
-    import_hook.stop()
+    _seek_imports(-1)
     recorder.close()
 
 
@@ -367,3 +369,37 @@ def _noting(function: Callable[..., None]) -> Callable[..., None]:
 
 environment_changes = EnvironmentChanges()
 """The one that all threads share."""
+
+
+class _Finder(FrameworkFinder):
+    """Has a recording thread record what it imports.
+
+    In ``sys.meta_path`` while any thread records. In such a thread, a framework is imported through
+    its backend, with simulated devices if configured, and recorded by the time the import statement
+    returns. Nothing can have moved before that.
+    """
+
+    def is_wanted(self) -> bool:
+        """Whether this thread records."""
+        return thread.recorder is not None
+
+    def could_not_load(self, backend: str, error: UnidevError) -> None:
+        """Note the reason in the recorder: the program goes on without being traced."""
+        if thread.recorder is not None:
+            thread.recorder.not_seen[backend] = str(error)
+
+
+_finder = _Finder()
+_finder_lock = fork_safe_lock()
+_recorders = 0
+
+
+def _seek_imports(change: int) -> None:
+    """Count the open recorders: the first installs the finder, and the last removes it."""
+    global _recorders
+    with _finder_lock:
+        before, _recorders = _recorders, _recorders + change
+        if not before:
+            sys.meta_path.insert(0, _finder)
+        elif not _recorders:
+            sys.meta_path.remove(_finder)

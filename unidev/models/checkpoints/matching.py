@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.models import Stored
-    from unidev.models.checkpoints.shards import Checkpoint
+    from unidev.models.checkpoints.reading import Checkpoint
 
     Array = np.ndarray[Any, Any]
 

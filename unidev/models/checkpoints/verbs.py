@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unidev.device import Device
     from unidev.models.checkpoints.format import Entry
     from unidev.models.checkpoints.matching import Slot
-    from unidev.models.checkpoints.shards import Checkpoint
+    from unidev.models.checkpoints.reading import Checkpoint
     from unidev.tensors.devices import DeviceLike
 
     Array = np.ndarray[Any, Any]
@@ -184,7 +184,7 @@ def _save(model: Any, path: str, backend: Backend) -> None:
 
 def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any:
     from unidev.models.checkpoints.matching import fitted, slots_of
-    from unidev.models.checkpoints.shards import opened
+    from unidev.models.checkpoints.reading import opened
     from unidev.system.progress import progress
 
     with opened(path) as file, progress(f"loading {bytes_text(file.nbytes)} from {path}"):
@@ -211,7 +211,7 @@ def _load(model: Any, path: str, backend: Backend, target: Device | None) -> Any
 def _tensors(path: str, target: Device, backend: Backend) -> dict[str, Any]:
     from unidev.models.checkpoints.format import CODES
     from unidev.models.checkpoints.matching import check_dtypes
-    from unidev.models.checkpoints.shards import opened
+    from unidev.models.checkpoints.reading import opened
     from unidev.system.progress import progress
 
     with opened(path) as file, progress(f"loading {bytes_text(file.nbytes)} from {path}"):
