@@ -100,6 +100,28 @@ def plugin_points() -> Iterator[EntryPoint]:
             yield point
 
 
+def facts_of(plugin: Plugin) -> dict[str, Any]:
+    """What is known of a plugin, for reports; its problem, where it has one."""
+    spec, launcher = plugin.spec, plugin.launcher
+    return {
+        "plugin": plugin.name,
+        "source": plugin.source,
+        "distribution": plugin.distribution,
+        "backend": spec.name if spec else None,
+        "launcher": launcher.name if launcher else None,
+        "variables": dict(launcher.variables) if launcher else {},
+        "framework": spec.framework if spec else None,
+        "install": spec.install if spec else None,
+        "problem": plugin.failure,
+        "traceback": plugin.traceback,
+    }
+
+
+def distribution_of(point: EntryPoint) -> str | None:
+    """Name and version of the distribution that installed a plugin, if one did."""
+    return f"{point.dist.name} {point.dist.version}" if point.dist else None
+
+
 def backend_specs() -> dict[str, BackendSpec]:
     """The specs of the working plugins, by backend name."""
     return {plugin.spec.name: plugin.spec for plugin in find_plugins() if plugin.spec is not None}
@@ -171,7 +193,7 @@ def _not_found(name: str, there: list[str]) -> str:
 
 
 def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> Plugin:
-    distribution = f"{point.dist.name} {point.dist.version}" if point.dist else None
+    distribution = distribution_of(point)
     if point.name in disabled and point.name != EMBEDDED:
         return Plugin(point.name, point.value, distribution, is_disabled=True)
     try:

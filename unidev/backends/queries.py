@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.backends.discovery import EMBEDDED, plugin_points
+from unidev.backends.discovery import EMBEDDED, Plugin, distribution_of, facts_of, plugin_points
 from unidev.system.child_processes import LOOK_S, ChildProcess, describe_exit
 from unidev.system.progress import progress
 from unidev.system.settings import DISABLED_PLUGINS
@@ -139,18 +139,5 @@ def _wait(queries: list[_Query], timeout_s: float, stop: Interruption) -> None:
 
 def _unasked(point: EntryPoint) -> Answer:
     """The facts about a plugin that are known without importing it."""
-    return {
-        "plugin": point.name,
-        "source": point.value,
-        "distribution": f"{point.dist.name} {point.dist.version}" if point.dist else None,
-        "backend": None,
-        "launcher": None,
-        "variables": {},
-        "framework": None,
-        "install": None,
-        "problem": None,
-        "traceback": None,
-        "framework_version": None,
-        "devices": [],
-        "capabilities": {},
-    }
+    known = facts_of(Plugin(point.name, point.value, distribution_of(point)))
+    return {**known, "framework_version": None, "devices": [], "capabilities": {}}

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.description import capabilities, device_entries
-from unidev.backends.discovery import Plugin, backend_spec, find_plugins
+from unidev.backends.discovery import Plugin, backend_spec, facts_of, find_plugins
 from unidev.backends.known_frameworks import KnownFramework
 from unidev.backends.selection import active_backend, backend_choice, set_backend
 from unidev.backends.versions import framework_version
@@ -81,19 +81,7 @@ def _plugin(plugin: Plugin) -> Answer:
         else "works" if plugin.launcher  # there is no framework to load
         else "broken"
     )  # fmt: skip
-    return {
-        "plugin": plugin.name,
-        "source": plugin.source,
-        "distribution": plugin.distribution,
-        "state": state,
-        "backend": spec.name if spec else None,
-        "launcher": plugin.launcher.name if plugin.launcher else None,
-        "variables": dict(plugin.launcher.variables) if plugin.launcher else {},
-        "framework": spec.framework if spec else None,
-        "install": spec.install if spec else None,
-        "problem": plugin.failure,
-        "traceback": plugin.traceback,
-    }
+    return {**facts_of(plugin), "state": state}
 
 
 def _installation(backend: Backend) -> Answer:

@@ -13,7 +13,7 @@ import numpy as np
 
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract.backend import Backend, Extent, part, unsupported
-from unidev.contract.dtypes import refuse_masked
+from unidev.contract.dtypes import DTYPES, refuse_masked
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from unidev.contract import Device
 
     Array = np.ndarray[Any, Any]
-
-_NAMES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64", "complex128",
-)  # fmt: skip
 
 
 class NumpyBackend(Backend):
@@ -63,7 +58,7 @@ class NumpyBackend(Backend):
     @cached_property
     def dtypes(self) -> Mapping[str, np.dtype[Any]]:
         """Numbers only: NumPy itself has no bfloat16."""
-        return {name: np.dtype(name) for name in _NAMES}
+        return {name: np.dtype(name) for name, each in DTYPES.items() if each.on_host == name}
 
     def device_count(self, kind: str) -> int:
         """One CPU, and the simulated GPUs."""

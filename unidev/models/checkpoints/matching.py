@@ -20,7 +20,7 @@ from unidev.errors import (
 from unidev.models import trees
 from unidev.models.checkpoints.format import CODES, Entry, content_digest, nbytes, numpy_dtype
 from unidev.system.wording import kind_of, one_line
-from unidev.tensors.kinds import shape_of
+from unidev.tensors.kinds import say_where, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -81,11 +81,13 @@ def _slot(name: str, stored: Stored, backend: Backend, *, takes_empty: bool) -> 
             backend.check_memory(x)
         shape = tuple(map(int, shape_of(x)))
     except UnidevError as error:
-        error.args = (f"at {name!r}: {error.args[0]}", *error.args[1:])
+        say_where(error, repr(name))
         raise
     if axes is not None:
         shape = tuple(shape[axis] for axis in axes)
-    return Slot((), stored, Entry(name, _dtype_name(x.dtype, backend), shape))
+    is_numpy = isinstance(x.dtype, np.dtype)  # in any byte order
+    dtype = x.dtype.name if is_numpy else portable_name(x.dtype, backend) or x.dtype
+    return Slot((), stored, Entry(name, str(dtype), shape))
 
 
 def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
@@ -93,12 +95,6 @@ def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
     if trees.is_tree(model, backend):
         return trees.numbers(model)
     return backend.models.numbers(model)
-
-
-def _dtype_name(dtype: Any, backend: Backend) -> str:
-    if isinstance(dtype, np.dtype):  # in any byte order
-        return str(dtype.name)
-    return portable_name(dtype, backend) or str(dtype)
 
 
 # -- to a file -------------------------------------------------------------------------------------
