@@ -221,6 +221,19 @@ def the_loss_keeps_its_history(exact, self, loss_of, leaves):
     return kept[0], slopes
 
 
+@torch_mutant("value_and_grad.of_a_tensor", around=".autograd:TorchAutograd.gradients")
+def the_loss_is_a_view(exact, self, loss_of, leaves):
+    """Detached, it still shares the memory of what it was computed from."""
+    kept = []
+
+    def keeping():
+        kept.append(loss_of())
+        return kept[0]
+
+    slopes = exact(self, keeping, leaves)[1]
+    return kept[0].detach(), slopes
+
+
 @torch_mutant("value_and_grad.errors")
 def any_loss_will_do(backend):
     """A loss of many numbers is summed, one that depends on nothing has gradients of zeros."""

@@ -47,7 +47,7 @@ class Autograd(BackendPart, ABC):
         loss_of: Callable[[], Tensor],  # noqa: ARG002
         leaves: Sequence[Tensor],  # noqa: ARG002
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
-        """``loss_of()``, detached, and its gradient with respect to each leaf.
+        """``loss_of()``, detached and in memory of its own, and its gradient for each leaf.
 
         For frameworks that record what is computed with a tensor, wherever a function has it from.
         Those that differentiate functions of arguments override the two methods below instead.

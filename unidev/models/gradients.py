@@ -61,12 +61,12 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
             other arguments; returns the loss, a tensor with one element.
 
     Returns:
-        A function of the same arguments that returns ``(loss, gradients)``. The loss is detached.
-        Gradients are new tensors, each of the dtype and on the device of its parameter; unless
-        tensors are immutable, they share no memory with each other or with a parameter. For a
-        container, they come in a container of the same structure; for a model, in a dict by
-        parameter name, without frozen ones and integers. Parameters that the loss does not depend
-        on get zero gradients. Gradients that the framework stores (``x.grad``) are not changed.
+        A function of the same arguments that returns ``(loss, gradients)``, all of them new
+        and detached: unless tensors are immutable, they share no memory with each other or with a
+        parameter. Each gradient has the dtype and the device of its parameter. For a container,
+        they come in a container of the same structure; for a model, in a dict by parameter name,
+        without frozen ones and integers. Parameters that the loss does not depend on get zero
+        gradients. Gradients that the framework stores (``x.grad``) are not changed.
 
     Raises:
         InvalidDataError: ``function`` is not one.

@@ -49,6 +49,14 @@ def test_a_step_keeps_the_dtype(dtype):
         assert unidev.to_numpy(stepped).astype("float32").tolist() == [0.5, 1.5]
 
 
+@pytest.mark.parametrize("variable", [tf.Variable, keras.Variable])
+def test_a_step_leaves_a_loss_that_is_the_variable(variable):
+    x = variable([3.0])
+    loss, slope = unidev.value_and_grad(lambda x: x)(x)
+    unidev.sgd(x, slope, lr=1.0)
+    assert (float(loss[0]), float(x[0])) == (3.0, 2.0)
+
+
 def test_the_loss_is_computed_where_the_parameters_are():
     seen = []
 

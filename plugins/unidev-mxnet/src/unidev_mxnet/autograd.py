@@ -58,7 +58,7 @@ class MxnetAutograd(Autograd):
             found = _gradients(loss, list(leaves))
             if called:
                 _check_all_came(called, leaves, found, before)
-            return loss.detach(), found
+            return loss.detach().copy(), found
 
     @contextlib.contextmanager
     def _paused(self) -> Iterator[None]:

@@ -47,7 +47,7 @@ class TensorFlowAutograd(Autograd):
         with scope, _recording():
             with tf.GradientTape(watch_accessed_variables=False) as tape:
                 tape.watch(sources)
-                loss = loss_of()
+                loss = tf.convert_to_tensor(loss_of())  # a variable would change with each step
             found = tape.gradient(loss, sources)
             settled = [
                 None if gradient is None else self._settled(gradient, name)

@@ -90,7 +90,7 @@ class TorchAutograd(Autograd):
                 if len(_checked) > 999:
                     _checked.clear()
                 _checked.add(key)
-            return loss.detach(), _each_its_own(found)
+            return loss.detach().clone(), _each_its_own(found)
 
     def no_grad(self) -> AbstractContextManager[Any]:
         """``torch.no_grad``."""

@@ -40,7 +40,10 @@ if TYPE_CHECKING:
 
 @check(required=True, needs=("autograd",), over="devices")
 def test_of_a_tensor(bench: Workbench, device: Device) -> None:
-    """The loss, and its gradient as a new tensor on the parameter's device."""
+    """The loss, and its gradient as a new tensor on the parameter's device.
+
+    No later step changes the loss, even if it is an element of the parameter, or all of it.
+    """
     values = wholes(2, 3)
     x = bench.make(values, device)
 
@@ -55,6 +58,16 @@ def test_of_a_tensor(bench: Workbench, device: Device) -> None:
     bench.oracle.check_disjoint(x, grad, f"{where}: the gradient")
     bench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
     bench.oracle.check_kind(x, grad, f"{where}: the gradient")
+    for of in (_element, lambda x: x):
+        one = bench.make(wholes(1), device)
+        loss, grad = bench.works(unidev.value_and_grad(of), one)
+        unidev.sgd(one, grad, lr=1)
+        _check_loss(bench, loss, 1.0, device, f"x[0] on {device}, after a step")
+
+
+def _element(x: Any) -> Any:
+    with unidev.device_of(x):
+        return x[0]
 
 
 @check(required=True, needs=("autograd",), over="devices")
