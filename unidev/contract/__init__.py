@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from unidev.contract.autograd import Autograd, left_out, nested_backward, reaches
+    from unidev.contract.autograd import Autograd, nested_backward, nodes_from, reaches
     from unidev.contract.backend import Backend, Children, CopyStream
     from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, SimulatedGpus, Simulator
     from unidev.contract.collectives import Collectives
@@ -79,7 +79,7 @@ if TYPE_CHECKING:
         "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample", "TreeModels",
         "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes", "check_state",
         "checked_file", "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports",
-        "has_one_instance", "hookimpl", "is_number", "kind_of", "left_out", "nested_backward",
+        "has_one_instance", "hookimpl", "is_number", "kind_of", "nested_backward", "nodes_from",
         "outermost_name", "own_folder", "part", "reaches", "seconds_in", "unsupported",
         "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "device": "Device",
     "values": "PlannedTransfer",
-    "contract.autograd": "Autograd left_out nested_backward reaches",
+    "contract.autograd": "Autograd nested_backward nodes_from reaches",
     "contract.backend": "Backend CopyStream",
     "contract.backend_spec": "BackendSpec CONTRACT_VERSION SimulatedGpus Simulator",
     "contract.collectives": "Collectives",

@@ -13,7 +13,7 @@ from unidev.contract.optional import BackendPart, Unsupported, declinable, optio
 from unidev.errors import PluginError, UnsupportedOperation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract.backend import Backend
@@ -152,19 +152,15 @@ def _overrides(cls: type[Autograd], name: str) -> bool:
     return getattr(cls, name) is not getattr(Autograd, name)
 
 
-def left_out(root: Any, inputs: Callable[[Any], Iterable[Any]], reached: Iterable[Any]) -> Any:
-    """The nodes of a graph that lead to none of ``reached``, to which backward does not go."""
-    above: dict[Any, list[Any]] = {root: []}
-    todo = [root]
+def nodes_from(root: Any, inputs: Callable[[Any], Iterable[Any]]) -> Iterator[Any]:
+    """``root`` and the nodes of its graph to which backward goes from there, level by level."""
+    todo, seen = [root], {root}
     for node in todo:
+        yield node
         for each in inputs(node):
-            if each not in above:
+            if each not in seen:
+                seen.add(each)
                 todo.append(each)
-            above.setdefault(each, []).append(node)
-    todo = list(reached)
-    while todo:
-        todo += above.pop(todo.pop(), ())
-    return above.keys()
 
 
 def reaches(roots: Iterable[object], wanted: Collection[int]) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.contract import Autograd, fork_safe_lock, left_out, nested_backward
+from unidev.contract import Autograd, fork_safe_lock, nested_backward, nodes_from
 from unidev_paddle.copying import move_cut
 from unidev_paddle.framework import check_building, check_eager, paddle, symbolic
 
@@ -132,9 +132,9 @@ def _put_back(stored: Sequence[tuple[Tensor, Tensor | None]]) -> bool:
 
 
 def _custom(loss: Tensor, came: Sequence[Any] = ()) -> Iterator[str]:
-    for node in left_out(loss.grad_fn, _inputs, came):
+    for node in nodes_from(loss.grad_fn, _inputs):
         _, is_custom, function = node.name().partition("PyLayer_")
-        if is_custom:
+        if is_custom and set(came).isdisjoint(nodes_from(node, _inputs)):
             yield function
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.autograd.graph import get_gradient_edge
 
-from unidev.contract import Autograd, left_out, nested_backward, reaches
+from unidev.contract import Autograd, nested_backward, nodes_from, reaches
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import tensors
 from unidev_torch.uncompiled import leave_what_is_loaded
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from unidev.contract import Backend
 
 _UNCHANGED = nullcontext()
-_made: Callable[[], int] = torch._C._autograd._get_sequence_nr
-"""How many nodes of graphs this thread has made."""
-_checked: set[tuple[int, int, int]] = set()
-"""Graphs that have been gone through, by a leaf, the number of leaves, and that of nodes."""
 
 
 class TorchAutograd(Autograd):
@@ -66,12 +62,12 @@ class TorchAutograd(Autograd):
         """By hooks of the leaves, which see whole gradients; they are gone when this returns."""
         _check_recorded(leaves)
         with _recording():
-            begun = _made()
             loss = loss_of()
             if not loss.requires_grad:
                 return loss.detach(), [None] * len(leaves)
             hooks: list[Any] = []
-            before = _stored(leaves)
+            custom = [x for x in nodes_from(loss.grad_fn, _inputs) if hasattr(x, "_forward_cls")]
+            before = _stored(leaves) if custom else []
             try:
                 if made is not None:
                     _watch(loss, leaves, made, hooks)
@@ -79,17 +75,8 @@ class TorchAutograd(Autograd):
             finally:
                 for hook in hooks:
                     hook.remove()
-            # Going through a graph takes up to a tenth of a step, so those of one size go once.
-            key = id(leaves[0]), len(leaves), _made() - begun
-            if (
-                key not in _checked
-                or True in [x is None for x in found]
-                or _stored(leaves) != before
-            ):
-                _check_all_came(loss, leaves, found, before)
-                if len(_checked) > 999:
-                    _checked.clear()
-                _checked.add(key)
+            if custom:
+                _check_all_came(custom, leaves, found, before)
             return loss.detach().clone(), _each_its_own(found)
 
     def no_grad(self) -> AbstractContextManager[Any]:
@@ -163,18 +150,19 @@ def _stored(leaves: Sequence[torch.Tensor]) -> list[Any]:
 
 
 def _check_all_came(
-    loss: torch.Tensor, leaves: Sequence[torch.Tensor], found: Sequence[Any], before: list[Any]
+    custom: Sequence[Any], leaves: Sequence[torch.Tensor], found: Sequence[Any], before: list[Any]
 ) -> None:
     """Refuse a custom function whose backward calls ``backward`` for more than its inputs.
 
     Torch goes to one only on the way to a leaf, and knows of no way but its inputs.
     """
     is_changed, pairs = _stored(leaves) != before, list(zip(leaves, found, strict=True))
-    came = [get_gradient_edge(x).node for x, gradient in pairs if gradient is not None]
+    came = {get_gradient_edge(x).node for x, gradient in pairs if gradient is not None}
     lost = {id(x) for x, gradient in pairs if gradient is None}
-    for node in left_out(loss.grad_fn, _inputs, () if is_changed else came):
-        if (function := getattr(node, "_forward_cls", None)) is None:
+    for node in custom:
+        if not (is_changed or came.isdisjoint(nodes_from(node, _inputs))):
             continue
+        function = node._forward_cls
         code = getattr(function.backward, "__code__", None)
         wanted = {*map(id, leaves)} if code and "backward" in code.co_names else lost
         if is_changed or reaches((vars(node), *vars(function).values()), wanted):
