@@ -334,6 +334,10 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
                 named = unidev.zeros(3, device=bench.cpu)
                 bench.oracle.check_device(named, bench.cpu, f"made there {where}, as asked for,")
                 assert defaults(bench) == alone[device], f"the framework's defaults {where}"
+                with bench.cpu:
+                    bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"{where}, in another")
+                bench.oracle.check_device(unidev.zeros(3), device, f"{where}, after another")
+                assert defaults(bench) == alone[device], f"the defaults {where}, after another"
         except unidev.ScopeError as error:
             refused.append(error)
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after a task's `with {device}`")

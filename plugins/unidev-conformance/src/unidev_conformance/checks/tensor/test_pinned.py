@@ -28,6 +28,7 @@ def test_copies(bench: Workbench) -> None:
     for shape in ((), (3, 0), (1000, 1000)):
         x = bench.make(samples.counting(shape), cpu)
         y = bench.works(unidev.pin, x)
+        unidev.pin(bench.make(samples.counting(shape) + 1, cpu))  # has other memory
         bench.oracle.check_kind(x, y, f"pinned, of shape {shape}")
         bench.oracle.check_bytes(y, bench.probe.read(x), f"pinned, of shape {shape}")
     if not isinstance(bench.probe.gradient, Unsupported):
