@@ -23,7 +23,7 @@ from unidev.tensors.device_messages import two_backends
 from unidev.tensors.devices import resolve_device
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from unidev.contract.backend import Backend
 
@@ -31,12 +31,7 @@ if TYPE_CHECKING:
 
 
 def checked_devices(devices: object, backend: Backend) -> list[Device]:
-    """``devices`` as devices of ``backend``, all available.
-
-    Raises:
-        DeviceSpecError: it is not a list or a tuple, or is empty.
-        DeviceError, BackendMismatchError: as of ``as_device``.
-    """
+    """``devices`` as devices of ``backend``, all available."""
     if not isinstance(devices, (list, tuple)) or not devices:
         raise DeviceSpecError(
             "devices must be a list with at least one device, such as unidev.try_all_gpus(), not "
@@ -149,13 +144,7 @@ def check_whole(trees: Sequence[Opened], backend: Backend, *, is_packed: bool) -
 
 
 def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend:
-    """The backend of all ``tensors``, which it may compute with.
-
-    Raises:
-        NotATensorError: there are none.
-        BackendMismatchError: they belong to several backends.
-        DeletedTensorError: the memory of one is gone, or part of it.
-    """
+    """The backend of all ``tensors``, which it may compute with: none is deleted."""
     if not tensors:
         raise NotATensorError(f"{name} contains no tensors.")
     for _, backend in tensors:
@@ -166,6 +155,21 @@ def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend
             )
     check_memory(tensors[0][1], [x for x, _ in tensors])
     return tensors[0][1]
+
+
+def common_rows(
+    rows: Iterable[int | None], path: Callable[[int], str], lacks: str, differ: str
+) -> int:
+    """The number of rows of all tensors; ``lacks`` and ``differ`` are for messages."""
+    found: dict[int, int] = {}
+    for position, count in enumerate(rows):
+        if count is None:
+            raise InvalidDataError(f"{path(position)} has no dimension, {lacks}.")
+        found.setdefault(count, position)
+    if len(found) > 1:
+        listed = ", ".join(f"{path(at)}: {count}" for count, at in found.items())
+        raise InvalidDataError(f"{differ}; found {listed}.")
+    return next(iter(found))
 
 
 def _described(kind: Kind) -> str:

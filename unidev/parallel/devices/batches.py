@@ -12,6 +12,7 @@ from unidev.parallel.devices.arguments import (
     check_whole,
     checked_devices,
     checked_weights,
+    common_rows,
     one_backend,
 )
 from unidev.parallel.devices.packing import copied
@@ -165,20 +166,9 @@ def shares(rows: int, count: int, weights: Sequence[float] | None) -> list[int]:
 
 
 def _rows(tree: Opened) -> int:
-    """The number of rows of all tensors."""
-    found: dict[int, int] = {}
-    for number, (x, _) in enumerate(tree.tensors):
-        rows = rows_of(x)
-        if rows is None:
-            raise InvalidDataError(
-                f"batch{tree.path(number)} has no dimension, so it has no rows to split: "
-                "split_batch takes tensors of at least one dimension."
-            )
-        found.setdefault(rows, number)
-    if len(found) > 1:
-        listed = ", ".join(f"batch{tree.path(number)}: {count}" for count, number in found.items())
-        raise InvalidDataError(
-            f"the tensors of a batch must have the same number of rows, their first dimension; "
-            f"found {listed}."
-        )
-    return next(iter(found))
+    return common_rows(
+        (rows_of(x) for x, _ in tree.tensors),
+        lambda position: f"batch{tree.path(position)}",
+        "so it has no rows to split: split_batch takes tensors of at least one dimension",
+        "the tensors of a batch must have the same number of rows, their first dimension",
+    )

@@ -174,11 +174,7 @@ class ReplicatedModel(Handle):
 
 
 def rows_of(arguments: tuple[Any, ...]) -> int:
-    """The rows of the first tensor in ``arguments``.
-
-    Raises:
-        InvalidDataError: there is no tensor to split, or it has no dimension.
-    """
+    """The rows of the first tensor in ``arguments``."""
     if arguments and backend_of_type(type(arguments[0])) is not None:
         shape = arguments[0].shape
     else:

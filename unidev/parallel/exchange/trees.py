@@ -9,7 +9,7 @@ import numpy as np
 from unidev.backends.boundary import call
 from unidev.contract.dtypes import portable_name
 from unidev.errors import InvalidDataError
-from unidev.parallel.devices.arguments import one_backend, ties_of, unique_tensors
+from unidev.parallel.devices.arguments import common_rows, one_backend, ties_of, unique_tensors
 from unidev.parallel.devices.packing import kinds_of, unrecorded
 from unidev.system.arguments import non_negative_integer
 from unidev.system.wording import count_text, shown
@@ -137,7 +137,10 @@ def described_kinds(kinds: Sequence[Kind], backend: Backend) -> dict[Kind, str]:
 def gathered_rows(tree: Any, padded: object, gather: Callable[[Any], Sequence[Any]]) -> Any:
     """As ``Group.gather_rows``, by the group's ``all_gather``: what each has padded is left out."""
     given = Tree(tree, is_whole=True)
-    rows = _rows(given)
+    rows = common_rows(
+        (kind.shape[0] if kind.shape else None for kind in given.kinds),
+        given.path, "so no rows", "gather_rows needs tensors with the same number of rows",
+    )  # fmt: skip
     left_out = non_negative_integer(padded, rows)
     if left_out is None:
         raise InvalidDataError(
@@ -166,17 +169,3 @@ def gathered_rows(tree: Any, padded: object, gather: Callable[[Any], Sequence[An
         trees = [Tree(each).tensors for each in gather(given.with_tensors(equal))]
         found = [call(backend, joined, parts, doing=doing) for parts in zip(*trees, strict=True)]
     return given.with_tensors(found)
-
-
-def _rows(tree: Tree) -> int:
-    found: dict[int, int] = {}
-    for position, kind in enumerate(tree.kinds):
-        if not kind.shape:
-            raise InvalidDataError(f"{tree.path(position)} has no dimension, so no rows.")
-        found.setdefault(kind.shape[0], position)
-    if len(found) > 1:
-        listed = ", ".join(f"{tree.path(at)}: {rows}" for rows, at in found.items())
-        raise InvalidDataError(
-            f"gather_rows needs tensors with the same number of rows; found {listed}."
-        )
-    return next(iter(found))
