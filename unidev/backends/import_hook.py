@@ -265,24 +265,20 @@ class _NamedFinder(FrameworkFinder):
         if self._is_preparing:
             return
         self._is_preparing = True
-        try:
-            self._prepare()
-        finally:
-            self._is_preparing = False
-
-    def _prepare(self) -> None:
         self._wrong.clear()
         try:
-            gpus = simulation.simulated_gpus()
-        except SimulationError as error:
-            self._wrong = {spec.framework: str(error) for spec in _specs()}
-            return
-        specs = _specs()
-        if gpus is None or not is_complete():  # None: the program has removed the variables
-            return
-        self._gpus = simulation.prepared = gpus
-        for spec in specs:
-            self._prepare_one(spec, gpus)
+            specs = _specs()
+            try:
+                gpus = simulation.simulated_gpus()
+            except SimulationError as error:
+                self._wrong = {spec.framework: str(error) for spec in specs}
+                return
+            if gpus is not None and is_complete():  # None: the program has removed the variables
+                self._gpus = simulation.prepared = gpus
+                for spec in specs:
+                    self._prepare_one(spec, gpus)
+        finally:
+            self._is_preparing = False
 
     def _prepare_one(self, spec: BackendSpec, gpus: SimulatedGpus) -> None:
         is_imported = sys.modules.get(spec.framework) is not None

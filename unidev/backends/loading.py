@@ -77,7 +77,10 @@ def load_backend(name: str) -> Backend:
             backend = backend or _load(name)
             loaded_backends[name] = backend
         new_containers.extend(backend.containers.items())
-        _add_opener(backend)
+        from unidev.contract.backend import Backend
+
+        if type(backend).opened is not Backend.opened:
+            openers[backend.name] = backend.opened
         for cls in backend.tensor_types:  # now: torch.compile could not follow it later
             backend_of_type(cls)
         if thread.recorder is not None:
@@ -87,13 +90,6 @@ def load_backend(name: str) -> Backend:
 
             warn_if_untested(backend)
     return backend
-
-
-def _add_opener(backend: Backend) -> None:
-    from unidev.contract.backend import Backend
-
-    if type(backend).opened is not Backend.opened:
-        openers[backend.name] = backend.opened
 
 
 def backend_of_type(cls: type) -> Backend | None:

@@ -97,8 +97,7 @@ class Scope:
         stack.scopes = tuple([each for each in stack.scopes if each is not self])
         _thread.entered.remove(self)
         self.is_open = False
-        if self.native is not None:
-            self.leave_native(*exc_info)
+        self.leave_native(*exc_info)
 
     def enter_native(self) -> None:
         """Enter a new scope of the framework, if it has any."""

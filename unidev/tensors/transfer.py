@@ -162,22 +162,18 @@ def _is_all_there(tree: object, device: Device) -> bool:
         if values is None:
             return False
         items = values(tree)
-    for item in items:
-        cls = type(item)
-        getter = device_getters.get(cls)
-        if getter is not None:
-            if getter(item) is not device:
-                return False
-        elif cls not in PLAIN and not _is_nested_all_there(item, device):
-            return False
-    return True
-
-
-def _is_nested_all_there(tree: object, device: Device) -> bool:
     try:
-        return _is_all_there(tree, device)
+        for item in items:
+            cls = type(item)
+            getter = device_getters.get(cls)
+            if getter is not None:
+                if getter(item) is not device:
+                    return False
+            elif cls not in PLAIN and not _is_all_there(item, device):
+                return False
     except RecursionError:  # very deep, or a cycle: the slow path reports which
         return False
+    return True
 
 
 def _copying(x: Any, device: Device) -> Doing:

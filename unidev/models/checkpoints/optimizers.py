@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unidev.backends.boundary import call, errors_of
-from unidev.models.checkpoints.format import Entry, metadata, nbytes
+from unidev.models.checkpoints.format import Entry, metadata, nbytes, write_checkpoint
 from unidev.models.checkpoints.reading import opened_checkpoint
-from unidev.models.checkpoints.writing import write_checkpoint
 from unidev.system.atomic_file import replacing
 from unidev.system.wording import kind_of
 

@@ -70,11 +70,6 @@ class CheckpointFile:
         """The numbers, once they are checked; None if the file records none."""
 
     @property
-    def is_ours(self) -> bool:
-        """Whether unidev wrote it."""
-        return any(key.startswith("unidev.") for key in self.metadata)
-
-    @property
     def nbytes(self) -> int:
         """The size of the file."""
         return os.fstat(self._file.fileno()).st_size
@@ -85,7 +80,7 @@ class CheckpointFile:
         Raises:
             CheckpointError: the digest differs, the format is another, or the tied names are wrong.
         """
-        if not self.is_ours:
+        if not any(key.startswith("unidev.") for key in self.metadata):
             return
         version = self.metadata.get("unidev.format")
         if not version:

@@ -145,7 +145,7 @@ def load_tensors(
 
 
 def _save(model: Any, path: str, backend: Backend) -> None:
-    from unidev.models.checkpoints.format import encoded, metadata, nbytes
+    from unidev.models.checkpoints.format import encoded, metadata, nbytes, write_checkpoint
     from unidev.models.checkpoints.matching import (
         check_storable,
         merged,
@@ -153,7 +153,6 @@ def _save(model: Any, path: str, backend: Backend) -> None:
         slots_of,
         values_of,
     )
-    from unidev.models.checkpoints.writing import write_checkpoint
     from unidev.system.atomic_file import replacing
     from unidev.system.progress import progress
 
