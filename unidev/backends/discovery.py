@@ -269,16 +269,14 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
     for field in ("install", "title", "library", "sharing_page", "simulator_install"):
         if not isinstance(getattr(spec, field), str | None):
             raise _wrong(source, field, getattr(spec, field), "a string, or None.")
-    if spec.tested_until is not None and not _is_version(spec.tested_until):
-        raise _wrong(source, "tested_until", spec.tested_until, 'a release, as in "2.14"')
+    until: object = spec.tested_until
+    is_release = isinstance(until, str) and all(each.isdecimal() for each in until.split("."))
+    if until is not None and not is_release:
+        raise _wrong(source, "tested_until", until, 'a release, as in "2.14"')
     _check_loadable("load", spec.load, source)
     _check_loadable("simulator", spec.simulator, source)
     if not isinstance(spec.group_setting, Unsupported):
         _check_loadable("group_setting", spec.group_setting, source)
-
-
-def _is_version(given: object) -> bool:
-    return isinstance(given, str) and all(each.isdecimal() for each in given.split("."))
 
 
 def _check_loadable(field: str, given: object, source: str) -> None:

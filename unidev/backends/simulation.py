@@ -46,9 +46,11 @@ def simulated_gpus(environment: Mapping[str, str] = os.environ) -> SimulatedGpus
     if not count:
         for variable in DETAILS:
             if text := environment.get(variable, "").strip():
+                is_plain = text.isascii() and text.isprintable() and len(text) < 40
                 raise SimulationError(
-                    f"{variable}={_plain(text)} is set, but no GPUs are simulated: set {SIMULATE} "
-                    f"to their number as well, such as {SIMULATE}=8, or unset {variable}."
+                    f"{variable}={text if is_plain else shown(text)} is set, but no GPUs are "
+                    f"simulated: set {SIMULATE} to their number as well, such as {SIMULATE}=8, or "
+                    f"unset {variable}."
                 )
         return None
     from unidev.contract.backend_spec import SimulatedGpus
@@ -69,7 +71,3 @@ def settings_of(gpus: SimulatedGpus) -> dict[str, str]:
         SIMULATE_LIKE: gpus.like,
     }  # fmt: skip
     return {name: str(value) for name, value in values.items() if value is not None}
-
-
-def _plain(text: str) -> str:
-    return text if text.isascii() and text.isprintable() and len(text) < 40 else shown(text)

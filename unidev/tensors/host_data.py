@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from unidev.contract.backend import Backend
-    from unidev.device import Device
     from unidev.tensors.containers import OwnTo
     from unidev.tensors.devices import DeviceLike
 
@@ -87,7 +86,11 @@ def put(
     target = as_device(device) if found is None else resolve_device(device, found)
     owner, plain = load_backend(target.backend), _plain_array()
     upload = uploader(operation, target) if copy is None else lambda x: copy(x, target, owner)
-    wanted = None if dtype is None else _floating(dtype, owner)
+    wanted = None if dtype is None else native_dtype(dtype, owner)
+    if wanted is not None and not _is_float(wanted, owner):
+        raise UnsupportedDtypeError(
+            f"dtype is that of floating-point numbers, such as float32, not {shown(dtype)}."
+        )
 
     def put_one(x: Any, backend: Backend | None) -> Any:
         values = x
@@ -95,7 +98,9 @@ def put(
             if backend is not None and not is_host_array(x, backend):
                 if wanted is not None and x.dtype != wanted and _is_float(x.dtype, backend):
                     return array_of_tensor(operation, x, wanted, target, backend)
-                return (copy or _moved)(x, target, backend)
+                if copy is not None:
+                    return copy(x, target, backend)
+                return x if backend.is_bound(x, target) else copied(operation, x, target, backend)
             values = _as_array(x)
         if wanted is not None and values.dtype.kind == "f":
             return array_of_data(operation, values, wanted, target)
@@ -104,23 +109,9 @@ def put(
     return opened.mapped(put_one)  # type: ignore[no-any-return]
 
 
-def _floating(dtype: object, backend: Backend) -> Any:
-    """The backend's own dtype for ``dtype``, which must be a floating-point one."""
-    wanted = native_dtype(dtype, backend)
-    if _is_float(wanted, backend):
-        return wanted
-    raise UnsupportedDtypeError(
-        f"dtype is that of floating-point numbers, such as float32, not {shown(dtype)}."
-    )
-
-
 def _is_float(dtype: Any, backend: Backend) -> bool:
     name = portable_name(dtype, backend)
     return name is not None and DTYPES[name].kind == "f"
-
-
-def _moved(x: Any, target: Device, backend: Backend) -> Any:
-    return x if backend.is_bound(x, target) else copied("device_put", x, target, backend)
 
 
 def device_get(tree: Any) -> Any:

@@ -7,7 +7,7 @@ is on the device of the operands, and operands on two devices are refused.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -86,12 +86,12 @@ def softmax_cross_entropy(logits: Array, labels: Array) -> Array:
     shifted = logits - logits.max(1, keepdims=True)
     normaliser = np.log(np.exp(shifted).sum(1, keepdims=True))
     chosen = np.take_along_axis(shifted - normaliser, labels[:, None].astype("int64"), 1)
-    return _zero_d(-chosen.mean())
+    return np.asanyarray(-chosen.mean())  # NumPy's scalars are not tensors
 
 
 def mean_squared_error(predictions: Array, targets: Array) -> Array:
     """The mean of the squares."""
-    return _zero_d(np.square(predictions - targets).mean())
+    return np.asanyarray(np.square(predictions - targets).mean())
 
 
 def _check_labels(labels: Array, classes: int) -> None:
@@ -101,11 +101,6 @@ def _check_labels(labels: Array, classes: int) -> None:
             f"labels for {classes} classes must be from 0 to {classes - 1}; these range from "
             f"{labels.min()} to {labels.max()}."
         )
-
-
-def _zero_d(number: Any) -> Array:
-    """An array: NumPy's scalars are not tensors."""
-    return number if isinstance(number, np.ndarray) else np.asarray(number)
 
 
 class NumpyFunctions(Functions):
