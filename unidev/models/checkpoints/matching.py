@@ -85,9 +85,7 @@ def _slot(name: str, stored: Stored, backend: Backend, *, takes_empty: bool) -> 
         raise
     if axes is not None:
         shape = tuple(shape[axis] for axis in axes)
-    is_numpy = isinstance(x.dtype, np.dtype)  # in any byte order
-    dtype = x.dtype.name if is_numpy else portable_name(x.dtype, backend) or x.dtype
-    return Slot((), stored, Entry(name, str(dtype), shape))
+    return Slot((), stored, Entry(name, _dtype_name(x.dtype, backend), shape))
 
 
 def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
@@ -95,6 +93,12 @@ def numbers_of(backend: Backend, model: Any) -> Mapping[str, Any]:
     if trees.is_tree(model, backend):
         return trees.numbers(model)
     return backend.models.numbers(model)
+
+
+def _dtype_name(dtype: Any, backend: Backend) -> str:
+    if isinstance(dtype, np.dtype):  # in any byte order
+        return str(dtype.name)
+    return portable_name(dtype, backend) or str(dtype)
 
 
 # -- to a file -------------------------------------------------------------------------------------
