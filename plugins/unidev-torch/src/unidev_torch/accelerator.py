@@ -70,12 +70,8 @@ def keep_until_read(x: torch.Tensor) -> None:
     while is_wrapped(x):  # by torch.vmap, torch.func.grad and the like
         x = unwrapped(x)
     stream = torch.accelerator.current_stream(x.device.index)
-    for part in (x,) if type(x) is torch.Tensor and _is_dense(x) else parts_of(x) or (x,):
+    for part in parts_of(x) or (x,):
         part.record_stream(stream)
-
-
-def _is_dense(x: torch.Tensor) -> bool:
-    return x.layout is torch.strided and not x.is_nested
 
 
 class TorchCopyStream(CopyStream):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from unidev.contract import Backend, Extent, Memory, part
+from unidev.contract import Backend, Memory, part
 from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, tensors
 from unidev_torch.accelerator import ACCELERATORS, TorchCopyStream
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from unidev.contract import BackendSpec, Children, CopyStream, Device
+    from unidev.contract import BackendSpec, CopyStream, Device
 
 # Looked up once: try_gpu is a hot path, where each lookup is measurable.
 _current_accelerator = torch.accelerator.current_accelerator
@@ -55,6 +55,9 @@ class TorchBackend(Backend):
     model_types = (torch.nn.Module,)
     optimizer_types = (torch.optim.Optimizer,)
     containers = CONTAINERS
+    opened = staticmethod(opened)
+    have_memory = staticmethod(tensors.are_covered)
+    extents = staticmethod(tensors.extents)
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
@@ -77,10 +80,6 @@ class TorchBackend(Backend):
     def dtypes_on(self, device: Device) -> Sequence[str]:
         """As torch reports it: on MPS no float64, on XPU only where the card has it."""
         return tensors.NAMES if device.kind == "cpu" else tensors.names_on(device.native)
-
-    def opened(self, x: object) -> Children | None:
-        """By ``torch.utils._pytree``."""
-        return opened(x)
 
     # -- devices ------------------------------------------------------------------------------
 
@@ -250,10 +249,6 @@ class TorchBackend(Backend):
         """Compares the storage's length with the last element's offset."""
         tensors.check_memory(x)
 
-    def have_memory(self, xs: Sequence[torch.Tensor]) -> bool:
-        """Whether all are contiguous, and their storages cover them."""
-        return tensors.are_covered(xs)
-
     def from_numpy(
         self, array: np.ndarray[Any, Any], dtype: torch.dtype, device: Device
     ) -> torch.Tensor:
@@ -296,10 +291,6 @@ class TorchBackend(Backend):
         converted = x.detach().to(device=device.native, dtype=dtype, copy=True)
         accelerator.keep_until_read(x)
         return converted
-
-    def extents(self, x: torch.Tensor) -> Sequence[Extent]:
-        """The storage behind ``x``; for a sparse tensor, the storages of its parts."""
-        return tensors.extents(x)
 
     # -- torch.device to Device -----------------------------------------------------------------
 

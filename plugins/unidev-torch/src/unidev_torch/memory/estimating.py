@@ -44,9 +44,9 @@ class TorchEstimator(Estimator):
         _choose_foreach(leaves, fakes)
         models = [each for each in fakes if isinstance(each, nn.Module)]
         optimizers = [each for each in fakes if isinstance(each, Optimizer)]
-        parameters: list[Any] = list(_unique(_parameters(models, optimizers)))
+        parameters = [*{id(x): x for x in _parameters(models, optimizers)}.values()]
         tensors = [each for each in fakes if isinstance(each, torch.Tensor)]
-        given = [*parameters, *_buffers(models), *tensors]
+        given = [*parameters, *(x for model in models for x in model.buffers()), *tensors]
         device = self.counted_device(parameters or given)
         blocks = Blocks(device)
         blocks.begin(parameters, given)
@@ -215,11 +215,3 @@ def _parameters(models: Iterable[nn.Module], optimizers: Iterable[Optimizer]) ->
     for optimizer in optimizers:
         for group in optimizer.param_groups:
             yield from group["params"]
-
-
-def _buffers(models: Iterable[nn.Module]) -> list[torch.Tensor]:
-    return [buffer for model in models for buffer in model.buffers()]
-
-
-def _unique(tensors: Iterable[torch.Tensor]) -> Iterable[torch.Tensor]:
-    return {id(x): x for x in tensors}.values()

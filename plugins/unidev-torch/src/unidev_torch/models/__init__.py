@@ -10,8 +10,8 @@ import torch
 
 from unidev.contract import Models, Stored
 from unidev.errors import UnsupportedOperation
-from unidev_torch import tensors
 from unidev_torch.models import allocating, graphs, optimizers, swap, tree
+from unidev_torch.tensors import unstorable
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -45,9 +45,7 @@ class TorchModels(Models):
 
     registering = "with register_buffer, or modules in a torch.nn.ModuleList"
 
-    def layers(self, model: torch.nn.Module) -> Sequence[tuple[str, torch.nn.Module]]:
-        """As ``named_modules``."""
-        return tree.modules_of(model)
+    layers = staticmethod(tree.modules_of)
 
     def beside(self, layer: torch.nn.Module) -> Iterator[tuple[str, Any]]:
         """Without results of computations, which the next forward pass replaces, and ``meta``."""
@@ -95,7 +93,8 @@ class TorchModels(Models):
 
     def is_on(self, part: Part, device: Device) -> bool:
         """Whether all tensors that share this memory are on ``device``."""
-        return swap.is_on(part, device.native)
+        native = device.native
+        return all([x.device == native for x in part.tensors])  # noqa: C419  a list is faster
 
     def is_placed(self, model: torch.nn.Module, device: Device) -> bool:
         """False if in doubt: ``parts`` then looks closer."""
@@ -150,9 +149,7 @@ class TorchModels(Models):
                 )
         return {name: Stored(x) for name, x in state.items()}
 
-    def unstorable(self, x: torch.Tensor) -> str | None:
-        """Sparse, nested and quantized tensors have no single array of values."""
-        return tensors.unstorable(x)
+    unstorable = staticmethod(unstorable)
 
     def lacks_memory(self, x: torch.Tensor) -> bool:
         """On ``meta``."""
@@ -176,10 +173,8 @@ class TorchModels(Models):
     def read(self, x: torch.Tensor) -> Array:
         """The tensor's own memory, if that is on the CPU."""
         values = x.detach().cpu().resolve_conj().resolve_neg()
-        if x.dtype is torch.bfloat16:
-            bits: Array = values.view(torch.int16).numpy().view(np.uint16)
-            return bits
-        array: Array = values.numpy()
+        bits = values.view(torch.uint16) if x.dtype is torch.bfloat16 else values
+        array: Array = bits.numpy()
         return array
 
     def write(self, x: torch.Tensor, values: Array) -> None:
@@ -195,9 +190,7 @@ class TorchModels(Models):
 
     # -- optimizers --------------------------------------------------------------------------------
 
-    def optimizer_state(self, optimizer: torch.optim.Optimizer) -> Mapping[str, Array]:
-        """From ``state_dict``."""
-        return optimizers.state_of(optimizer)
+    optimizer_state = staticmethod(optimizers.state_of)
 
     def load_optimizer_state(
         self,

@@ -48,7 +48,7 @@ def moved(modules: Sequence[tuple[str, torch.nn.Module]], native: torch.device) 
     copies: dict[int, torch.Tensor] = {}
     with ExitStack() as undo:
         for module in _with_graphs(modules):
-            nodes = [node for node in _calls(module) if not _is_there(node, native)]
+            nodes = [n for n in _calls(module) if any(x != native for x in _devices(n))]
             if nodes:
                 undo.callback(_write, module, [(node, node.args, node.kwargs) for node in nodes])
                 _write(module, [(node, *_arguments(node, native)) for node in nodes])
@@ -133,10 +133,6 @@ def _devices(node: torch.fx.Node) -> list[torch.device]:
     ]
     devices = [torch.device(x) for x in found if isinstance(x, (str, torch.device))]
     return [device for device in devices if _is_here(device)]
-
-
-def _is_there(node: torch.fx.Node, native: torch.device) -> bool:
-    return {native}.issuperset(_devices(node))
 
 
 def _arguments(node: torch.fx.Node, native: torch.device) -> tuple[Any, Any]:

@@ -75,14 +75,6 @@ def parts_of(named: Iterable[tuple[str, torch.Tensor]]) -> list[Part]:
     return parts
 
 
-def is_on(part: Part, native: torch.device) -> bool:
-    """Whether all tensors of ``part`` are on ``native``."""
-    for x in part.tensors:  # noqa: SIM110  a generator would take longer than the tensors
-        if x.device != native:
-            return False
-    return True
-
-
 def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
     """The same values, in new memory on ``native``.
 
@@ -136,7 +128,8 @@ def swap(part: Part, twin: Part) -> None:
     A part lives as long as a ``DataParallel``. Since it was made, ``place`` or the user may have
     given its tensors other memory, and the memory of then would come back with its old values.
     """
-    old, new = _memory_of(part.tensors), twin.memory
+    with torch._C.DisableTorchFunctionSubclass():
+        old, new = [x.data for x in part.tensors], twin.memory
     try:
         _give(part.tensors, new)
         part.memory, twin.memory = new, old
@@ -144,11 +137,6 @@ def swap(part: Part, twin: Part) -> None:
         _give(part.tensors, old)
         part.memory, twin.memory = old, new
         raise
-
-
-def _memory_of(xs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    with torch._C.DisableTorchFunctionSubclass():
-        return [x.data for x in xs]
 
 
 def _give(xs: Sequence[torch.Tensor], memory: Sequence[torch.Tensor]) -> None:

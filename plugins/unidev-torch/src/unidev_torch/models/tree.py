@@ -109,8 +109,8 @@ def remember(modules: Sequence[tuple[str, torch.nn.Module]], native: torch.devic
 
 
 def _moves_itself(module: torch.nn.Module) -> bool:
-    cls, own = type(module), module.__dict__
-    return cls.to is not _TO or cls._apply not in _APPLIES or "to" in own or "_apply" in own
+    applies = type(module)._apply not in _APPLIES or "_apply" in module.__dict__
+    return applies or _has_own_to(module)
 
 
 def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
