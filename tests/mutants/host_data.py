@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from mutants.mutant import around, mutant, replace_value
@@ -48,11 +46,10 @@ def arrays_beside_tensors_stay(backend):
         return sound(self, lambda x, owner: x if has_others and stays(x) else put(x, owner))
 
 
-@mutant("host_data.put_tensors")
-def tensors_that_are_there_are_copied(backend):
+@mutant("host_data.put_tensors", around="is_bound")
+def tensors_that_are_there_are_copied(sound, self, x, device):
     """A tensor that is on the device already is copied once more: ``torch.tensor(x)``."""
-
-    replace_value(host_data, "_moved", partial(copied, "device_put"))
+    return False
 
 
 @mutant("host_data.put_dtype", around="unidev.tensors.host_data:array_of_tensor")

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mutants.mutant import around, mutant, replace_value
+from mutants.mutant import around, mutant
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 
 
@@ -28,18 +28,18 @@ def threads_share_a_staging_buffer(backend):
 @mutant("threads.first_use_from_several_threads")
 def a_table_is_read_while_it_is_filled(backend):
     """Who comes second at first use finds it empty: MXNet's numpy semantics, set in one thread."""
-    filled = backend.dtypes.func  # of the cached_property
     table: dict[str, Any] = {}
     has_begun: list[bool] = []
 
-    def dtypes(self):
+    @around(backend)
+    def zeros(make, self, shape, dtype, device):
         if not has_begun:
             has_begun.append(True)
             time.sleep(0.2)
-            table.update(filled(self))
-        return table
-
-    replace_value(backend, "dtypes", property(dtypes))
+            table.update(self.dtypes)
+        if not table:
+            raise KeyError(dtype)
+        return make(self, shape, dtype, device)
 
 
 @mutant("memory.returns_after_del", "memory.loop_of_copies_stays_flat")

@@ -117,7 +117,7 @@ def a_return_is_no_failure(backend):
     def _take(sound, self, events):
         sound(self, events)
         for rank in self._results:
-            self._progress[rank] = self._progress[rank]._replace(entered=1 << 40)
+            self._progress[rank] = self._progress[rank]._replace(entered=1 << 40, left=1 << 40)
 
 
 @multi_mutant("workers.stopped")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.system.wording import plain
@@ -55,7 +54,7 @@ def cell(text: str) -> str:
     flat = " ".join(text.split())
     for special in ("\\", "|", "*", "_", "`", "[", "]"):
         flat = flat.replace(special, f"\\{special}")
-    return escape(flat, quote=False)  # not every program knows `\\<`
+    return _html_of(flat, quote=False)  # not every program knows `\\<`
 
 
 def as_text(parts: Parts) -> str:
@@ -106,4 +105,10 @@ def _row(table: Table, kind: str, cells: Sequence[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return escape(plain(text))
+    return _html_of(plain(text), quote=True)
+
+
+def _html_of(text: str, *, quote: bool) -> str:
+    from html import escape  # a table of entities, which few programs need
+
+    return escape(text, quote=quote)

@@ -71,7 +71,7 @@ def test_bad_input(net: unidev.DataParallel) -> None:
         parallel(net, THREE)
     with pytest.raises(unidev.NotAModelError, match="in a DataParallel already"):
         parallel(net.model, THREE)
-    with pytest.raises(unidev.InvalidDataError, match='"mean" or "sum"'):
+    with pytest.raises(unidev.InvalidDataError, match="mean, sum, not 'max'"):
         parallel(made(), THREE, reduction="max")
     with pytest.raises(unidev.NotAModelError, match="Pass its `model`"):
         unidev.place(net, "cpu")

@@ -153,7 +153,6 @@ class TorchEngine(GroupEngine):
         """Close the group, also the program's own: its next call would be taken for one of ours."""
         dist.distributed_c10d._get_default_store().set(_REASON, reason)
         self._under_way.clear()  # the traceback that has left it may live on, and they are open
-        del self._group
         self._close()
 
     def aborted(self) -> str:
@@ -170,11 +169,11 @@ class TorchEngine(GroupEngine):
         Its threads end with the last reference to it. A process that ends while gloo's run aborts,
         now and then.
         """
-        del self._group
         if self._is_ours:
             self._close()
 
     def _close(self) -> None:
+        vars(self).pop("_group", None)  # which abort may have left already
         with self._closing:
             if dist.is_initialized():
                 dist.destroy_process_group()
