@@ -42,7 +42,7 @@ nitpicky = True
 nitpick_ignore = [  # Python's own and NumPy's: their pages are not looked up in the network
     ("py:class", name)
     for name in (
-        "AbstractContextManager", "FrameType", "Path", "np.ndarray", "os.PathLike",
+        "AbstractContextManager", "FrameType", "Path", "np.ndarray", "os.PathLike", "pathlib.Path",
         "threading.RLock", *"LMPQRT",  # type variables
     )
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from unidev.errors import (
     UnidevError,
     UnsupportedOperation,
 )
-from unidev.system.forking import fork_safe_lock
+from unidev.system.forking import come_first, fork_safe_lock
 from unidev.system.wording import error_text, shown
 
 TYPE_CHECKING = False
@@ -71,6 +71,7 @@ def load_backend(name: str) -> Backend:
     """
     backend = loaded_backends.get(name)
     if backend is None:
+        come_first()
         with loading_lock:
             backend = loaded_backends.get(name)
             is_new = backend is None

@@ -14,6 +14,7 @@ from unidev.backends.loading import (
 )
 from unidev.backends.scopes import NO_SCOPES, Scope, context, leave_scope, stack
 from unidev.errors import AmbiguousBackendError, BackendNotFoundError, SimulationError
+from unidev.system.forking import come_first
 from unidev.system.wording import shown
 
 TYPE_CHECKING = False
@@ -90,6 +91,7 @@ def set_backend(name: str) -> None:
         BackendError: it does not exist or does not load; the selection does not change.
     """
     global _chosen, _reason
+    come_first()
     with loading_lock:  # as below
         _chosen, _reason = _selectable(name), "set_backend"
 
@@ -163,6 +165,7 @@ def _selectable(name: object) -> Backend:
 
 def _choose() -> Backend:
     global _chosen, _reason
+    come_first()
     with loading_lock:  # a fork waits for it, and so for what is imported here for the first time
         choice = _default_choice()
         try:

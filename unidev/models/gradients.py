@@ -75,8 +75,9 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
         InvalidDataError: the loss does not have one element, or depends on no parameter.
         NotATensorError: the first argument contains nothing to differentiate with respect to.
         UnsupportedDtypeError: it contains integer or boolean tensors.
-        UnsupportedOperation: the framework has no autograd; or a custom function, such as reentrant
-            checkpointing, differentiates in its backward what is not its input.
+        UnsupportedOperation: the framework has no autograd.
+        UnsupportedOperation: a custom function differentiates in its backward what is not its
+        input, as reentrant checkpointing does.
 
     Semantics: ``jax.value_and_grad``. ``function`` computes with the argument that it is given: one
     that uses a model or tensor of an enclosing scope instead gets its gradient only where the

@@ -15,6 +15,7 @@ _PATIENCE_S = 10.0
 """How long a fork waits for imports: one may wait for the thread that forks."""
 _SLICE_S = 0.001
 
+_has_come_first: list[bool] = []
 _locks: list[threading.RLock] = []
 _held: list[threading.RLock] = []
 
@@ -57,5 +58,21 @@ def _release() -> None:
         _held.pop().release()
 
 
-if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
-    os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_release)
+def come_first() -> None:
+    """Before a framework is imported: a fork waits for that before it takes the lock of logging.
+
+    Which the import needs. What is registered last comes first.
+    """
+    if not _has_come_first:
+        import logging  # noqa: F401  it registers its own
+
+        _register()
+        _has_come_first.append(True)
+
+
+def _register() -> None:
+    if hasattr(os, "register_at_fork"):  # not on Windows, which cannot fork
+        os.register_at_fork(before=_acquire, after_in_parent=_release, after_in_child=_release)
+
+
+_register()

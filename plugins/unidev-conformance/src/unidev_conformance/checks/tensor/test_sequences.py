@@ -18,4 +18,4 @@ if TYPE_CHECKING:
 @check(required=True)
 def test_of_tensors(bench: Workbench) -> None:
     """Making, viewing, copying, writing, dropping, in scopes and threads: NumPy's values always."""
-    run_machine(TensorMachine, bench, programs=80, lines=40)
+    run_machine(TensorMachine, bench, programs=110, lines=40)
