@@ -68,16 +68,13 @@ class AnyModels(BackendPart):
     def read(self, x: Tensor) -> Array:
         """The values of ``x`` as a NumPy array on the host; bfloat16 as its bits, in uint16.
 
-        By ``to_numpy``, which gives bfloat16 or, where the host has none, float32. To save faster,
-        it may share the memory of ``x`` and have any strides: the caller reads it before anything
-        changes ``x``, does not write to it, and copies what it keeps.
+        By default by ``to_numpy``: override it where that refuses a dtype that a file can hold. To
+        save faster, it may share the memory of ``x`` and have any strides: the caller reads it
+        before anything changes ``x``, does not write to it, and copies what it keeps.
         """
         values = self.backend.to_numpy(x)
-        if portable_name(x.dtype, self.backend) != "bfloat16":
-            return values
-        if values.dtype.itemsize == 2:
-            return values.view("uint16")
-        return (values.view("uint32") >> 16).astype("uint16")
+        is_bfloat16 = portable_name(x.dtype, self.backend) == "bfloat16"
+        return values.view("uint16") if is_bfloat16 else values
 
     def unstorable(self, x: Tensor) -> str | None:  # noqa: ARG002
         """Why a checkpoint cannot hold ``x``, as it is sparse, say, and what to keep instead.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend, Extent
     from unidev.contract.models import Stored
+    from unidev.device import Device
     from unidev.models.checkpoints.reading import Checkpoint
 
     Array = np.ndarray[Any, Any]
@@ -305,15 +306,15 @@ def model_layout(slot: Slot, values: Array) -> Array:
     return values if axes is None else values.transpose(np.argsort(axes))
 
 
-def bfloat16_of_bits(bits: Array, dtype: Any, backend: Backend) -> Array:
-    """An array of these numbers, of which ``from_numpy`` makes a tensor of ``dtype``, bfloat16.
-
-    As the framework's own arrays on the host, if they are bfloat16: a conversion may change NaN.
-    """
-    on_host = backend.to_numpy(backend.empty((), dtype, backend.cpu)).dtype
-    if on_host.itemsize == bits.dtype.itemsize:
-        return bits.view(on_host)
-    return (bits.astype(np.uint32) << 16).view(np.float32)  # bits are the upper half of a float32's
+def bfloat16_of_bits(bits: Array, dtype: Any, device: Device, backend: Backend) -> Any:
+    """A new tensor of ``dtype``, bfloat16, with these bits: converting may change NaN."""
+    try:
+        on_host = backend.to_numpy(backend.empty((), dtype, backend.cpu)).dtype
+    except UnsupportedDtypeError:
+        x = backend.empty(bits.shape, dtype, device)
+        backend.models.write(x, bits)
+        return x
+    return backend.from_numpy(bits.view(on_host), dtype, device)
 
 
 def check_written(

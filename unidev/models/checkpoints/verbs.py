@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from unidev.backends.boundary import call, errors_of, verb
 from unidev.backends.loading import load_backend
 from unidev.backends.transfers import from_host, into_tensor, of_tensor
@@ -240,19 +242,16 @@ def _made(
     made = []
     for entry, dtype, device in wanted:
         values = file.read(entry, buffer)
+        made_of = backend.from_numpy
         if entry.dtype == "bfloat16":
-            values = bfloat16_of_bits(values, dtype, backend)
-        made.append(_one_made(values, dtype, device, backend, operation))
+            made_of = partial(bfloat16_of_bits, backend=backend)
+        made.append(call(
+            backend, made_of, values, dtype, device,
+            doing="making a tensor of a checkpoint; nothing was changed",
+            operation=operation,
+            transfers=partial(from_host, operation, values.shape, dtype, device, backend),
+        ))  # fmt: skip
     return made
-
-
-def _one_made(values: Array, dtype: Any, device: Device, backend: Backend, operation: str) -> Any:
-    return call(
-        backend, backend.from_numpy, values, dtype, device,
-        doing="making a tensor of a checkpoint; nothing was changed",
-        operation=operation,
-        transfers=lambda: from_host(operation, values.shape, dtype, device, backend),
-    )  # fmt: skip
 
 
 def _write(

@@ -240,6 +240,11 @@ def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) 
             bench.oracle.check_content(
                 content[start + begin : start + end], expected[name], f"{where[name]}: in the file"
             )
+        with a_folder() as folder:
+            path = folder / "drawn.safetensors"
+            path.write_bytes(content)
+            for name, x in bench.works(unidev.load_tensors, path, device).items():
+                bench.oracle.check_bytes(x, expected[name], f"{where[name]}, without a model")
 
 
 def _ways_to_store(bench: Workbench) -> list[Callable[..., tuple[bytes, Tensors]]]:
