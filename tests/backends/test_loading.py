@@ -130,7 +130,7 @@ BROKEN = {
             "def load():\n    raise Bad"
         ),
         "PluginError Bad",
-        "backend 'theirs' does not load: Bad. The installation",
+        "backend 'theirs' does not load: Bad. The plugin itself raised it, at line 9 of ",
     ),
     "the constructor raises": (
         plugin(
@@ -253,16 +253,18 @@ def test_an_object_of_a_shared_namespace_is_of_the_backend_that_knows_its_class(
     said = run_python(
         """
         import csv, json, sys, types
-        from unidev.backends.loading import backend_of_model_type
+        from unidev.backends.loading import backend_of_model_type, backend_of_namespace
         shared = sys.modules["shared"] = types.ModuleType("shared")
         for name in ("First", "Second", "Third"):
             setattr(shared, name, type(name, (), {"__module__": "shared"}))
         for cls in (shared.Second, shared.First, shared.Third):
             found = backend_of_model_type(cls())
             print(found and found.name)
+        own = type("Layer", (), {"__module__": "plugin_of_theirs.layers"})
+        print(backend_of_namespace(own).name)
         """
     )
-    assert said.split() == ["others", "theirs", "None"]
+    assert said.split() == ["others", "theirs", "None", "theirs"]
 
 
 def test_a_type_whose_module_is_no_string_belongs_to_nobody() -> None:

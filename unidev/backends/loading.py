@@ -139,7 +139,7 @@ def backends_of_namespace(cls: type) -> Iterator[Backend]:
         spec.name
         for root in dict.fromkeys(roots)
         for spec in reversed(specs)
-        if root in spec.namespaces and spec.framework in sys.modules
+        if root in (*spec.namespaces, spec.plugin) and spec.framework in sys.modules
     ]
     for name in sorted(names, key=lambda name: name not in loaded_backends):
         yield load_backend(name)
@@ -201,13 +201,26 @@ def _load(name: str) -> Backend:
         raise
     except (Exception, SystemExit) as error:
         raise PluginError(
-            f"backend {spec.name!r} does not load: {error_text(error)}. "
-            f"The installation of {spec.framework} may be incomplete. Reinstall it with: "
-            f"{spec.install}",
+            f"backend {spec.name!r} does not load: {error_text(error)}. {_remedy(spec, error)}",
             backend=spec.name,
         ) from error
     finally:
         being_loaded.discard(name)
+
+
+def _remedy(spec: BackendSpec, error: BaseException) -> str:
+    """Where to look: the line of the plugin that raised ``error``, or the installation."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is not None and not isinstance(error, ImportError | OSError):
+        module = str(place.tb_frame.f_globals.get("__name__"))
+        if module.partition(".")[0] == spec.plugin:
+            file = place.tb_frame.f_code.co_filename
+            return f"The plugin itself raised it, at line {place.tb_lineno} of {file}."
+    return (
+        f"The installation of {spec.framework} may be incomplete. Reinstall it with: {spec.install}"
+    )
 
 
 def _started(spec: BackendSpec, gpus: SimulatedGpus) -> Simulator:

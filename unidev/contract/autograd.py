@@ -49,6 +49,8 @@ class Autograd(BackendPart, ABC):
     ) -> tuple[Tensor, Sequence[Tensor | None]]:
         """``loss_of()``, detached and in memory of its own, and its gradient for each leaf.
 
+        The loss has one element, in any shape, such as (), (1,) or (1, 1), which it keeps.
+
         For frameworks that record what is computed with a tensor, wherever a function has it from.
         Those that differentiate functions of arguments override the two methods below instead.
 

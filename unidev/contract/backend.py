@@ -319,7 +319,8 @@ class Backend(Abilities, ABC):
     def cast(self, x: Tensor, dtype: Dtype, device: Device) -> Tensor:
         """``x`` converted to ``dtype``, in new memory on ``device``; may drop gradients.
 
-        Rounds as ``from_numpy`` does.
+        Rounds as ``from_numpy`` does. By default by way of NumPy: override it where ``to_numpy``
+        refuses a dtype, such as bfloat16.
         """
         return self.from_numpy(self.to_numpy(x), dtype, device)
 

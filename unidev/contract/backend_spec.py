@@ -140,7 +140,10 @@ class BackendSpec:
     By it, `unidev doctor` recognises the framework in another process that holds a GPU's memory.
     """
     namespaces: tuple[str, ...] = ()
-    """More top-level modules whose types belong to this backend (``keras`` for TensorFlow)."""
+    """More top-level modules whose types belong to this backend (``keras`` for TensorFlow).
+
+    Besides the framework's and the plugin's own.
+    """
     short_names: tuple[str, ...] = ()
     """Names by which programs import the framework's modules, such as ``tf``.
 
@@ -151,3 +154,9 @@ class BackendSpec:
 
     A newer one is used all the same, with one :class:`~unidev.errors.UntestedVersionWarning`.
     """
+
+    @property
+    def plugin(self) -> str:
+        """The top-level module of ``load``: what it defines belongs to this backend, too."""
+        given = self.load if isinstance(self.load, str) else self.load.__module__
+        return given.partition(":")[0].partition(".")[0]

@@ -33,5 +33,4 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install numpy",
         load="unidev.backends.numpy_backend.backend:NumpyBackend",
         simulator=NumpySimulator,
-        namespaces=("unidev",),  # unidev.backends.numpy_backend.simulated_array.SimulatedArray
     )
