@@ -34,7 +34,7 @@ class Example(NamedTuple):
 
 
 MINIMAL = Example("minimal", 120, {"tensor": 90})
-TOY = Example("toy", 300, {"tensor": 90, "train": 60})
+TOY = Example("toy", 320, {"tensor": 90, "train": 60})
 JUDGED = [(example, profile) for example in (MINIMAL, TOY) for profile in example.profiles]
 
 

@@ -82,3 +82,28 @@ def statistics_stay_in_the_traced_model(exact, self, loss_of, model, trainable):
     for x, value in zip(statistics, before, strict=True):
         x.set(value)
     return found
+
+
+@toy_mutant("pending.copies_are_computed", profile="tensor", around="copy_to")
+def copy_that_is_put_off(_, self, x, device, *__):
+    """A lazy copy: it keeps its source's memory, and has none of its own before it is read."""
+    from toy_backend import framework as toy
+
+    return toy.put(x, device.native)
+
+
+@toy_mutant("pending.looking_computes_nothing", profile="tensor", around="device_of")
+def look_that_computes(exact, self, x):
+    """The device is asked of the memory, which has to be there first: ``x.numpy().device``."""
+    _ = x.values
+    return exact(self, x)
+
+
+@toy_mutant("pending.gradient_of_a_copy", profile="tensor", around="copy_to")
+def gradient_lost_by_computing(exact, self, x, device, *rest):
+    """What is pending is computed first, and the numbers copied: ``x.realize()`` ends the graph."""
+    from toy_backend import framework as toy
+
+    if x.is_pending:
+        return toy.array(x.values, device.native)
+    return exact(self, x, device, *rest)

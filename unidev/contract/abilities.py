@@ -56,7 +56,8 @@ class Abilities:
     )
     """The complete storage behind a tensor, with that of its indices and its mask.
 
-    For a view of a mutable tensor, the storage that it is a view of, at any depth.
+    For a view of a mutable tensor, the storage that it is a view of, at any depth. Empty while a
+    tensor is pending: it has no memory yet.
     """
 
     memory: Callable[[Device], Memory] = optional(

@@ -57,6 +57,11 @@ class Backend(Abilities, ABC):
 
     unidev itself reads only ``x.shape`` (an iterable of ints) and ``x.dtype`` (the framework's own,
     as in ``dtypes``) from a tensor; the backend provides everything else.
+
+    A framework may put off computing a tensor. Where such a *pending* tensor will be, and whether
+    two share memory, is then known without computing it: ``device_of``, ``is_bound``, ``extents``
+    compute nothing. Whatever copies (``copy_to``, ``cast``, ``to_numpy``) computes, so that the
+    copy has the values of the call in memory of its own, whatever is written to the source later.
     """
 
     kinds: tuple[str, ...] = ("cpu", "gpu")
@@ -263,7 +268,8 @@ class Backend(Abilities, ABC):
     def traced(self, x: Tensor) -> bool:  # noqa: ARG002
         """Whether ``x`` is symbolic: a compiler traces the program, and it has no memory yet.
 
-        By default False, for a framework without a compiler.
+        By default False, for a framework without a compiler. A pending tensor is not traced: its
+        values can be read.
         """
         return False
 

@@ -83,7 +83,10 @@ class Probe(BackendPart, ABC):
         """The framework's defaults (device, dtype, RNG state, placement policy), comparable."""
 
     def extents(self, x: Tensor) -> Sequence[Extent]:
-        """The complete storage behind ``x``; by default the backend's answer, hence calibration."""
+        """The complete storage behind ``x``; by default the backend's answer, hence calibration.
+
+        Computes ``x`` first, if it is pending.
+        """
         return self.backend.extents(x)
 
     @declinable("allocated bytes can be counted")
@@ -210,6 +213,15 @@ class Probe(BackendPart, ABC):
     Its arguments and results are tensors and nested tuples of them. Use the compiler's quickest
     setting: the suite compiles a few small functions.
     """
+
+    pending: Callable[[Tensor], Tensor] = optional(
+        "tensors that the framework has yet to compute", "the framework computes at once"
+    )
+    """``x + 1``, which the framework has not computed yet; ``is_pending`` of it is True."""
+
+    def is_pending(self, x: Tensor) -> bool:  # noqa: ARG002
+        """Whether the framework has yet to compute ``x``. Computes nothing."""
+        return False
 
     hardware: HardwareProbe | None = None
     """For the profile ``hardware``: witnesses and samples of real GPUs, a ``part``; or none."""

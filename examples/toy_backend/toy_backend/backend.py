@@ -29,7 +29,9 @@ class ToyBackend(Backend):
         return self.device(*DEVICES[x.device])
 
     def copy_to(self, x: toy.Array, device: Device, non_blocking: bool) -> toy.Array:
-        return toy.put(x, device.native)  # the framework's own, so that it is differentiated
+        copy = toy.put(x, device.native)  # the framework's own, so that it is differentiated
+        _ = copy.values  # computed now: the copy has memory of its own, and does not keep that of x
+        return copy
 
     def from_numpy(self, values: np.ndarray, dtype: str, device: Device) -> toy.Array:
         return toy.array(values.astype(dtype), device.native)
@@ -51,4 +53,4 @@ class ToyBackend(Backend):
         return (children(x), build) if build else None
 
     def extents(self, x: toy.Array) -> list[Extent]:
-        return [Extent(x.values.ctypes.data, x.values.nbytes)]
+        return [] if x.is_pending else [Extent(x.values.ctypes.data, x.values.nbytes)]

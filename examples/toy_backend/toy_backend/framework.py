@@ -1,17 +1,21 @@
 """The framework: immutable arrays on the "host" or on the "chip", and gradients of functions.
 
+Sums, products and copies are pending until something reads them: they have a shape, and no memory.
+
 A function is differentiated with respect to its arguments, which are traced meanwhile: an array
 that it has from elsewhere is a constant. A model holds its arrays in variables, which can be set.
 """
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
+from threading import RLock
 
 import numpy as np
 
 DTYPES = ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64")
 _numbers = count(1)
+_computing = RLock()
 
 
 class Array:
@@ -21,10 +25,26 @@ class Array:
     """The number of the differentiation that traces it: a later one, such as an inner one, has a
     greater number. 0: none."""
 
+    compute: Callable[[], np.ndarray] | None = None
+    """What makes the numbers; None: it has them."""
+
     def __init__(self, values: np.ndarray, device: str) -> None:
-        self.values, self.device = values, device  # keeps the memory that it is given
+        self._values, self.device = values, device  # keeps the memory that it is given
         self.shape, self.dtype = values.shape, values.dtype.name
         values.flags.writeable = False
+
+    @property
+    def is_pending(self) -> bool:
+        return self.compute is not None
+
+    @property
+    def values(self) -> np.ndarray:
+        """The numbers, computed now if they are pending."""
+        with _computing:
+            if self.compute is not None:
+                self._values, self.compute = self.compute(), None
+                self._values.flags.writeable = False
+            return self._values
 
     def __add__(self, other: "Array | float") -> "Array":
         pulls = (lambda g, x, _: _reduced(g, x.shape), lambda g, _, y: _reduced(g, y.shape))
@@ -58,8 +78,17 @@ class Traced(Array):
     """An argument of a function that is differentiated, or what was computed from one."""
 
     def __init__(self, value: Array, level: int, parents: tuple = ()) -> None:
-        super().__init__(value.values, value.device)
+        self.device, self.shape, self.dtype = value.device, value.shape, value.dtype
         self.value, self.level, self.parents, self.number = value, level, parents, next(_numbers)
+
+    @property
+    def is_pending(self) -> bool:
+        return self.value.is_pending
+
+    @property
+    def values(self) -> np.ndarray:
+        """Those that it traces."""
+        return self.value.values
 
 
 class Variable(Array):
@@ -209,7 +238,23 @@ def _computed(forward, operands: tuple[Array, ...], pulls: tuple, device: str = 
     found = {x.device for x in operands}
     if len(found) > 1:
         raise ValueError(f"arrays on different devices: {', '.join(sorted(found))}")
-    return array(forward(*(x.values for x in operands)), device or found.pop())
+    device = device or found.pop()
+    if forward in _PUT_OFF:
+        return _pending(forward, operands, device)
+    return array(forward(*(x.values for x in operands)), device)
+
+
+_PUT_OFF = (np.add, np.multiply, np.subtract, np.array)
+
+
+def _pending(forward, operands: tuple[Array, ...], device: str) -> Array:
+    # A variable may be set before this is computed.
+    inputs = [x if x.compute else constant(x) for x in operands]
+    made = object.__new__(Array)
+    made.device, made.dtype = device, np.result_type(*(x.dtype for x in operands)).name
+    made.shape = np.broadcast_shapes(*(x.shape for x in operands))
+    made.compute = lambda: np.array(forward(*(x.values for x in inputs)), order="C")
+    return made
 
 
 def _lifted(value: Array | float, like: Array) -> Array:

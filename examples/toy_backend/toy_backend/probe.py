@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from toy_backend import framework as toy
-from unidev import AutogradProbe, Device, Probe, part
+from unidev import AutogradProbe, Device, Extent, Probe, part
 
 
 class ToyProbe(Probe):
@@ -20,6 +20,15 @@ class ToyProbe(Probe):
 
     def same_memory(self, x: toy.Array) -> toy.Array:
         return toy.Array(x.values, x.device)
+
+    def pending(self, x: toy.Array) -> toy.Array:
+        return x + 1
+
+    def is_pending(self, x: toy.Array) -> bool:
+        return x.is_pending
+
+    def extents(self, x: toy.Array) -> list[Extent]:
+        return [Extent(x.values.ctypes.data, x.values.nbytes)]
 
     def views(self, x: toy.Array) -> dict[str, toy.Array]:
         broadcast = np.array([x.values] * 3)  # new memory, as all that this framework computes

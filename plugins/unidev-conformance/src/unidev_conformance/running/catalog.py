@@ -21,7 +21,7 @@ PROFILES = ("tensor", "train", "multi", "interop", HARDWARE)
 GROUPS = (
     "smoke", "devices", "create", "dtypes", "copy", "as_in_device", "containers", "host_data",
     "errors", "values", "sequences", "threads", "prefetch", "memory", "statistics", "many",
-    "pinned", "queued", "current", "contexts", "scarcity", "tracer", "gradients",
+    "pinned", "queued", "pending", "current", "contexts", "scarcity", "tracer", "gradients",
     "value_and_grad", "compiled", "models", "placing", "trees", "failures", "footprint",
     "estimating",
     "nested", "layers", "functional", "checkpoints", "damage", "training_sequences", "splitting",
