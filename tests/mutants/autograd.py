@@ -27,12 +27,6 @@ def change_copies(backend: Any, change: Callable[[Any, Any], Any]) -> None:
         return None
 
 
-@torch_mutant(_GRADIENT, profile="tensor")
-def gradient_cut_on_the_same_device(backend):
-    """Copies are cut where nothing moves: ``torch.tensor(x)``, TF's ``DeepCopy`` by itself."""
-    change_copies(backend, lambda x, y: y.detach() if x.device == y.device else y)
-
-
 @torch_mutant("gradients.through_slices")
 def gradient_cut_in_copies_of_views(backend):
     """A copied slice leads nowhere: a copy of the storage, which knows nothing of the view."""

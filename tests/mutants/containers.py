@@ -125,14 +125,6 @@ def keys_sorted(backend):
     _change_trees(lambda tree: dict(sorted(tree.items())) if type(tree) is dict else tree)
 
 
-@mutant("containers.cycles_raise", around="unidev.tensors.containers:_flatten")
-def cycles_end_in_recursion_error(sound, tree):
-    """A container in itself ends in ``RecursionError``: ``torch.utils._pytree``."""
-    import optree
-
-    return optree.tree_flatten(tree, namespace=taking_apart.NAMESPACE)
-
-
 @mutant("containers.cycles_raise", everywhere="unidev.tensors.containers:replace_tensors")
 def cycles_are_left_alone(replace_tensors, function, tree, **how):
     """A container in itself is passed through, tensors and all, as if it held none."""
@@ -155,12 +147,6 @@ def mismatch_names_nobody(check_one, found):
 
 
 _OBJECTS = "containers.objects_with_tensors_are_refused"
-
-
-@mutant(_OBJECTS)
-def objects_are_left_behind(backend):
-    """What is no container passes, tensors and all: Lightning's ``move_data_to_device``."""
-    _look_otherwise(lambda x, counts_numpy: None)
 
 
 @mutant(_OBJECTS)

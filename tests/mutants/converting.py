@@ -37,12 +37,6 @@ def copies_where_sharing_was_asked(backend):
 
 
 @_mutant("copied", around="unidev.tensors.converting:_Conversion._moved")
-def shares_where_a_copy_was_asked(sound, self, shared):
-    """``copy=True`` gives a view: JAX's ``from_dlpack(x, copy=True)``."""
-    return shared
-
-
-@_mutant("copied", around="unidev.tensors.converting:_Conversion._moved")
 def copies_only_what_is_large(moved, self, shared):
     """Less than 64 KiB is shared even with ``copy=True``."""
     return moved(self, shared) if shared.nbytes >= 2**16 else shared

@@ -71,12 +71,6 @@ def copy_only_if_unaligned(make, self, array, dtype, device):
     return make(self, array, dtype, device)
 
 
-@mutant("create.from_numpy_without_aliasing", around="from_numpy")
-def from_numpy_aliases(sound, self, array, dtype, device):
-    """The array's own memory: ``torch.from_numpy``, ``torch.as_tensor``."""
-    return self._on(array.astype(dtype, copy=False).view(), device)
-
-
 @mutant("copy.disjoint_on_the_same_device", "copy.allocated_bytes_grow")
 def copy_is_lazy_until_write(backend):
     """Shares until one of the two is written, so that writing shows nothing: ``tf.Variable(x)``."""

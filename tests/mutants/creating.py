@@ -25,13 +25,6 @@ def read_back_is_shared(sound, self, x):
     return x.view(np.ndarray)
 
 
-@mutant("create.on_each_device")
-def new_tensors_ignore_the_device(backend):
-    """New tensors are on the CPU whatever was asked: TF with soft placement on."""
-    for name in ("from_numpy", "empty", "zeros", "full"):
-        _ignore_device(backend, name)
-
-
 def _ignore_device(backend: Any, name: str) -> None:
     make = getattr(backend, name)
 

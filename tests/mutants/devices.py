@@ -7,7 +7,7 @@ from typing import Any
 from mutants.mutant import in_place_of, mutant, replace_value
 from unidev.device import Device
 from unidev.tensors import devices
-from unidev.tensors.devices import gpu, resolve_device
+from unidev.tensors.devices import gpu
 
 
 @mutant("devices.not_empty", simulated_count=0)
@@ -106,18 +106,6 @@ def string_drops_the_index(backend):
 def native_names_mean_another_device(sound, self, kind, index):
     """A GPU's native name is a CPU's in unidev's spelling: JAX's ``cpu:1``, if that is a GPU."""
     return f"cpu:{index + (kind == 'gpu')}"
-
-
-@mutant("devices.aliases_mean_one_device")
-def spelled_out_index_is_another_device(backend):
-    """``cpu:0`` is not ``cpu``: torch, where ``x.to("cpu:0")`` copies every time."""
-
-    @in_place_of(resolve_device)
-    def resolve(spec, backend):
-        found = resolve_device(spec, backend)
-        if isinstance(spec, str) and ":" in spec:
-            return _twin(found.backend, found.kind, found.index)
-        return found
 
 
 @mutant("devices.each_listed_device_is_usable")

@@ -91,12 +91,6 @@ def arange_counts_in_doubles(exact, counted):
     return exact(counted)
 
 
-@mutant(_FILLED)
-def zeros_are_not_cleared(backend):
-    """New pages are zero, and those of a dropped tensor are not: ``malloc`` for ``calloc``."""
-    replace_value(backend, "zeros", backend.empty)
-
-
 @mutant("create.shares_memory")
 def shares_memory_compares_starts(backend):
     """Two views share memory if they begin at one address: ``data_ptr() == data_ptr()``."""

@@ -208,19 +208,6 @@ def zeros_are_on_the_cpu(backend):
         return backend.zeros(tuple(x.shape), x.dtype, backend.cpu)
 
 
-@torch_mutant("value_and_grad.loss_is_detached", around=".autograd:TorchAutograd.gradients")
-def the_loss_keeps_its_history(exact, self, loss_of, leaves):
-    """The loss holds all that it was computed from: torch's ``total += loss``."""
-    kept = []
-
-    def keeping():
-        kept.append(loss_of())
-        return kept[0]
-
-    slopes = exact(self, keeping, leaves)[1]
-    return kept[0], slopes
-
-
 @torch_mutant("value_and_grad.of_a_tensor", around=".autograd:TorchAutograd.gradients")
 def the_loss_is_a_view(exact, self, loss_of, leaves):
     """Detached, it still shares the memory of what it was computed from."""

@@ -9,12 +9,6 @@ from unidev.tensors import containers, host_data
 from unidev.tensors.transfer import copied
 
 
-@mutant("host_data.put_host_arrays", simulated_count=0, around="unidev.tensors.host_data:uploader")
-def host_array_aliased_on_the_cpu(sound, operation, target):
-    """On the CPU nothing is copied: ``torch.from_numpy``, JAX's ``device_put``."""
-    return (lambda data: data) if target.kind == "cpu" else sound(operation, target)
-
-
 @mutant("host_data.put_host_arrays", around="unidev.tensors.host_data:uploader")
 def only_aligned_host_arrays_aliased(sound, operation, target):
     """Memory is shared where an array happens to be aligned to 64 bytes: JAX on the CPU."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mutants.mutant import JAX, mutant, replace, replace_value
+from mutants.mutant import JAX, mutant, replace_value
 from unidev.contract import Extent
 
 jax_mutant = partial(mutant, plugin=JAX)
@@ -93,17 +93,6 @@ def new_arrays_are_on_the_default_device(sound, self, shape, value, dtype, devic
         return jnp.full(shape, value, dtype)
 
 
-@jax_mutant("copy.gradient_reaches_the_source")
-def copies_end_the_gradient(backend):
-    """``stop_gradient`` of the copy: JAX has no autograd that a copy of the values could miss."""
-    import jax
-
-    import unidev_jax.backend
-
-    exact = unidev_jax.backend.copied
-    _copied_by(backend, lambda x, native: jax.lax.stop_gradient(exact(x, native)))
-
-
 @jax_mutant("host_data.get", around="to_numpy")
 def values_on_the_host_are_read_only(sound, self, x):
     """``np.asarray``: JAX's own copy on the host, which it keeps, and lets nobody write to."""
@@ -111,27 +100,6 @@ def values_on_the_host_are_read_only(sound, self, x):
 
 
 # -- what an array is ------------------------------------------------------------------------------
-
-
-@jax_mutant("errors.deleted_tensor")
-def a_deleted_array_is_there(backend):
-    """Its sharding is, and its shape: nothing looks at ``is_deleted``."""
-    import unidev_jax.backend
-
-    replace_value(unidev_jax.backend, "check_alive", lambda x: None)
-
-
-@jax_mutant("errors.tensors_elsewhere")
-def a_sharded_array_is_on_its_first_device(backend):
-    """The first of ``x.devices()``, of however many."""
-    from unidev_jax.arrays import check_alive, value_of
-
-    @replace(backend)
-    def _find_device(self, x):
-        value = value_of(x)
-        check_alive(value)
-        first = min(value.sharding.device_set, key=lambda device: device.id)
-        return self.device(*self._devices.parse(first))
 
 
 @jax_mutant("errors.tensors_elsewhere", everywhere="unidev.tensors.kinds:say_where")
@@ -177,24 +145,6 @@ def scalar_types_are_no_dtypes(backend):
 def a_scope_is_not_jaxs(sound, self, device):
     """``with device:`` sets no ``jax.default_device``."""
     return nullcontext()
-
-
-@jax_mutant("threads.scope_stays_in_its_thread")
-def a_scope_is_every_threads(backend):
-    """``jax.config.update("jax_default_device", …)``, which is the process's."""
-    from contextlib import contextmanager
-
-    import jax
-
-    @replace(backend)
-    @contextmanager
-    def native_scope(self, device):
-        before = jax.config.jax_default_device
-        jax.config.update("jax_default_device", device.native)
-        try:
-            yield
-        finally:
-            jax.config.update("jax_default_device", before)
 
 
 @jax_mutant("smoke.globals_restored")

@@ -8,29 +8,11 @@ import numpy as np
 
 from mutants.jax import jax_mutant
 from mutants.mutant import replace, replace_value
-from unidev.contract import Stored
 
 training_mutant = partial(jax_mutant, profile="train")
 
 
 # -- gradients -------------------------------------------------------------------------------------
-
-
-@training_mutant("value_and_grad.called_again")
-def a_stale_closure_is_differentiated(backend):
-    """The loss is compiled once for its arguments' shapes: what it encloses is what it was then."""
-    import jax
-
-    from unidev_jax import autograd
-
-    exact, compiled = autograd._differentiated, {}
-
-    def differentiated(function, arrays):
-        key = tuple((x.shape, x.dtype, x.sharding) for x in arrays)
-        compiled.setdefault(key, jax.jit(lambda xs: exact(function, xs)))
-        return compiled[key](list(arrays))
-
-    replace_value(autograd, "_differentiated", differentiated)
 
 
 @training_mutant("value_and_grad.across_devices", "value_and_grad.of_any_tree")
@@ -63,20 +45,6 @@ def no_grad_is_entered_where_it_does_nothing(sound, self):
     from contextlib import nullcontext
 
     return nullcontext()
-
-
-@training_mutant("value_and_grad.sgd_is_exact")
-def new_parameters_are_uncommitted(backend):
-    """``x - lr * gradient`` on the host: the result is on JAX's first device."""
-    import jax.numpy as jnp
-
-    from unidev_jax import autograd
-
-    def stepped(xs, gradients, lr):
-        pairs = zip(xs, gradients, strict=True)
-        return [jnp.asarray(np.asarray(x) - np.float32(lr) * np.asarray(g)) for x, g in pairs]
-
-    replace_value(autograd, "_stepped", stepped)
 
 
 @training_mutant("value_and_grad.of_a_model", around=".models.represented:Representation.of")
@@ -198,17 +166,6 @@ def a_tied_parameter_has_one_name(exact, self, model):
         if all(each.tensor is not other.tensor for other in found.values()):
             found[name] = each
     return found
-
-
-@training_mutant(
-    "checkpoints.portable_names_and_layouts", around=".models.modules:JaxModels.stored"
-)
-def kernels_are_stored_inputs_first(exact, self, model):
-    """The layout of ``nnx.Linear``: a kernel is ``(inputs, outputs)``."""
-    return {
-        name: Stored(each.tensor, (1, 0)) if len(each.tensor.shape) == 2 else each
-        for name, each in exact(self, model).items()
-    }
 
 
 @training_mutant("checkpoints.optimizer_state")

@@ -125,18 +125,6 @@ def labels_count_in_their_own_dtype(mean, self, logits, labels):
     return mean(logits, np.minimum(labels, last) % logits.shape[1])
 
 
-@mutant(
-    "functional.labels_of_any_integer",
-    profile="train",
-    around=".nn:NumpyFunctions.softmax_cross_entropy",
-)
-def labels_are_of_one_dtype(mean, self, logits, labels):
-    """Labels must be int64: PyTorch's ``cross_entropy``."""
-    if labels.dtype != np.int64:
-        raise TypeError(f"expected labels of int64, not {labels.dtype}")
-    return mean(logits, labels)
-
-
 @mutant("functional.mixed_devices", profile="train", everywhere="unidev.nn.functional:_call")
 def operands_are_brought_along(call, name, tensors, *options):
     """What is on another device is copied, every time, and nobody knows: TF's eager mode."""

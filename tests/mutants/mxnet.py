@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import MXNET, around, in_place_of, mutant, replace, replace_value, when_restored
-from unidev import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,31 +58,6 @@ def large_host_arrays_are_adopted(make, self, array, dtype, device):
     made = mx.nd.from_numpy(array)
     array.flags.writeable = True  # MXNet has cleared it
     return made.as_np_ndarray()
-
-
-@mxnet_mutant("create.from_numpy_without_aliasing", around="to_numpy")
-def float64_is_read_in_place(read, self, x):
-    """The view for saving checkpoints is given to users, of the one dtype that needs no cast."""
-    from unidev_mxnet.native_calls import host_view
-
-    in_place = x.dtype == "float64" and x.size and x.stype == "default"
-    return host_view(x) if in_place else read(self, x)
-
-
-@mxnet_mutant("create.scopes_end_in_any_order")
-def one_context_for_all_scopes(backend):
-    """A ``Context`` keeps the previous one in itself: entered twice, it stays current for good."""
-    import mxnet as mx
-
-    contexts: dict[Any, Any] = {}
-
-    @replace(backend)
-    def native_scope(self, device):
-        return contexts.setdefault(device, mx.Context(device.native))
-
-    current = mx.Context._default_ctx
-    before = getattr(current, "value", None)
-    when_restored(lambda: setattr(current, "value", before or mx.cpu()))
 
 
 @mxnet_mutant("smoke.globals_restored")
@@ -209,14 +183,6 @@ def bool_is_exported_as_one_bit(sound, self):
     return list(self.backend.dtypes)
 
 
-@mxnet_mutant("converting.immutable", profile="interop")
-def read_only_memory_is_adopted(backend):
-    """MXNet has no read-only arrays: its operators write to any memory that they are given."""
-    from unidev_mxnet.memory.interop import MxnetInterop
-
-    replace_value(MxnetInterop, "keeps_read_only", True)
-
-
 @mxnet_mutant("converting.values", "converting.shared_or_refused", profile="interop")
 def strides_are_dropped(backend):
     """MXNet refuses a capsule with strides, so they are cleared: memory is read in its order."""
@@ -286,29 +252,6 @@ def shapes_are_numpys_in_the_main_thread_alone(_):
 
     replace_value(numpy_shapes, "__enter__", enter_there)
     replace_value(numpy_shapes, "__exit__", leave_there)
-
-
-@mxnet_mutant("create.shares_memory", around="extents")
-def extents_are_of_the_slice(sound, self, x):
-    """``MXNDArrayGetData`` of a slice is the address of its first row."""
-    from unidev_mxnet.native_calls import data_address
-
-    if x.stype != "default" or not x.size:
-        return sound(self, x)
-    return [Extent(data_address(x), x.size * np.dtype(x.dtype).itemsize)]
-
-
-@mxnet_mutant("tracer.each_call_of_the_framework", everywhere=".tracer.names:outermost_call")
-def items_are_called_asnumpy(sound):
-    """A read is called ``asnumpy``, by which ``item``, ``print`` and metrics read, too."""
-    import sys
-
-    from unidev_mxnet.tracer import names
-
-    frame = sys._getframe(1)
-    while frame.f_back is not None and not names._is_mxnets(frame):
-        frame = frame.f_back
-    return names._name(frame)
 
 
 @mxnet_mutant("tracer.each_call_of_the_framework", everywhere=".tracer.arrays:size_at")

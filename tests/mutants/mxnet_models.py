@@ -10,30 +10,6 @@ from mutants.mutant import replace_value
 from mutants.mxnet import mxnet_mutant
 
 
-@mxnet_mutant(
-    "placing.parameter_objects_stay", profile="train", everywhere=".models.swap:exchange_parameters"
-)
-def arrays_are_exchanged_and_not_their_handles(sound, a, b):
-    """A parameter gets new arrays, as by ``reset_ctx``; who holds the old ones trains those."""
-    from unidev_mxnet.models import swap
-
-    for name in swap.ParameterTwin.__slots__:
-        mine, other = getattr(a, name), getattr(b, name)
-        setattr(a, name, other)
-        setattr(b, name, mine)
-
-
-@mxnet_mutant(
-    "placing.everything_arrives", profile="train", everywhere=".models.swap:exchange_parameters"
-)
-def gradients_stay_behind(exchange, a, b):
-    """The handle of a parameter moves, and that of its gradient buffer does not."""
-    exchange(a, b)
-    if a._grad is not None:
-        mine, other = a._grad[0], b._grad[0]
-        mine.handle, other.handle = other.handle, mine.handle
-
-
 @mxnet_mutant("placing.earlier_optimizer_trains", profile="train")
 def moved_parameters_are_no_variables(backend):
     """Without ``mark_variables`` the new memory is a constant: ``backward`` writes no gradient."""

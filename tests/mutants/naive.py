@@ -35,14 +35,6 @@ def torch_to(backend):
     _copy_by(backend, lambda x, device: x.to(device.native))
 
 
-@mutant(_DISJOINT, _APART, _DIFFERS, plugin=TORCH)
-def torch_as_tensor(backend):
-    """``torch.as_tensor(x, device=device)``, which returns ``x`` where it is there."""
-    import torch
-
-    _copy_by(backend, lambda x, device: torch.as_tensor(x, device=device.native))
-
-
 @mutant(_DISJOINT, _APART, _GRADIENT, plugin=TORCH)
 def torch_detach(backend):
     """``x.to(device).detach()``: another tensor on the same memory."""
@@ -55,14 +47,6 @@ def tf_identity(backend):
     import tensorflow as tf
 
     _copy_by(backend, _on(tf.identity))
-
-
-@mutant(_DISJOINT, _ACROSS, _DIFFERS, plugin=TENSORFLOW)
-def tf_constant(backend):
-    """``tf.constant(x)`` on the device, which returns ``x`` where it is there."""
-    import tensorflow as tf
-
-    _copy_by(backend, _on(tf.constant))
 
 
 @mutant("copy.values_bit_exact", _DISJOINT, _ACROSS, plugin=TENSORFLOW)
@@ -92,12 +76,6 @@ def _on(call: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 def paddle_to(backend):
     """Paddle's ``x.to(device)``, which returns ``x`` where it is there."""
     _copy_by(backend, lambda x, device: x.to(device.native))
-
-
-@mutant(_DISJOINT, _APART, _DIFFERS, plugin=PADDLE)
-def paddle_cpu(backend):
-    """``x.cpu()``, which returns ``x`` on the CPU, and knows no other device."""
-    _copy_by(backend, lambda x, device: x.cpu())
 
 
 @mutant(_DISJOINT, _APART, _GRADIENT, plugin=PADDLE)

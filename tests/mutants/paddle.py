@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import PADDLE, around, mutant, replace, replace_value, when_restored
-from unidev.contract import Extent
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,20 +85,6 @@ def a_peak_is_never_reset(backend):
 # -- values ----------------------------------------------------------------------------------------
 
 
-@paddle_mutant("values.tensors_convert_as_lists_do", around="cast")
-def float16_by_paddles_own_cast(sound, self, x, dtype, device):
-    """4e-24 becomes 7e-05 in float16, and other dtypes are converted as they should be."""
-    if 0 in x.shape:
-        return self.empty(tuple(x.shape), dtype, device)
-    return self.copy_to(x, device, False).detach().cast(dtype)
-
-
-@paddle_mutant("create.zero_d", around="from_numpy")
-def arrays_of_no_axis_get_one(make, self, array, dtype, device):
-    """A number becomes a tensor of shape (1,), as all of Paddle's were until 2.5."""
-    return make(self, np.ascontiguousarray(array), dtype, device)
-
-
 @paddle_mutant("create.from_numpy_without_aliasing", around="to_numpy")
 def large_tensors_are_read_without_a_copy(read, self, x):
     """Reading a tensor of the CPU above 64 KiB gives an array on its memory, by DLPack."""
@@ -153,33 +138,12 @@ def a_transfer_has_the_size_of_an_allocation(sound, x):
     return int(x._holder_size())
 
 
-@paddle_mutant("copy.gradient_reaches_the_source")
-def a_moved_copy_only_says_that_it_has_a_gradient(backend):
-    """``x.to(place)`` has ``stop_gradient=False``, and no gradient ever reaches ``x``."""
-    from unidev_paddle import copying
-
-    @replace(copying.Move)
-    @staticmethod
-    def apply(x, place):
-        made = copying.move_cut(x, place)
-        made.stop_gradient = x.stop_gradient
-        return made
-
-
 # -- sharing with other frameworks -----------------------------------------------------------------
 
 
 def _interop(*caught_by: str, **options: Any) -> Any:
     checks = (f"converting.{each}" for each in caught_by)
     return paddle_mutant(*checks, profile="interop", **options)
-
-
-@_interop("immutable")
-def read_only_memory_becomes_writable(backend):
-    """A tensor of Paddle on read-only memory is written to as any other is."""
-    from unidev_paddle.memory.interop import PaddleInterop
-
-    replace_value(PaddleInterop, "keeps_read_only", True)
 
 
 @_interop("gradients_cut")
@@ -192,22 +156,6 @@ def parameters_are_not_exported(backend):
         if not x.stop_gradient:
             raise BufferError("a tensor that requires a gradient cannot be exported")
         return _OfCpu(x)
-
-
-@_interop("shared_or_refused", around=".memory.interop:PaddleInterop.adopt")
-def strided_memory_is_copied_as_it_is_adopted(sound, self, exported, is_read_only):
-    """Operators want contiguous tensors, so an adopted one is made contiguous at once."""
-    made = sound(self, exported, is_read_only)
-    return made if made.is_contiguous() else made.contiguous()
-
-
-@_interop("values", "zero_d_and_empty", around=".memory.interop:PaddleInterop.adopt")
-def bool_is_adopted_as_bytes(sound, self, exported, is_read_only):
-    """A bool is a byte to the DLPack of older frameworks, and to Paddle until 2.6."""
-    from unidev_paddle.framework import paddle
-
-    made = sound(self, exported, is_read_only)
-    return made.view(paddle.uint8) if made.dtype == paddle.bool else made
 
 
 # -- peculiar tensors ------------------------------------------------------------------------------
@@ -256,33 +204,9 @@ def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> No
         return None if when(x) else there(self, x, device)
 
 
-@paddle_mutant("create.each_dtype_on_each_device", around="to_numpy")
-def bfloat16_is_read_as_its_bits(sound, self, x):
-    """``x.numpy()`` of bfloat16 is an array of uint16."""
-    self.device_of(x)
-    return x.numpy().copy(order="C")
-
-
-@paddle_mutant("create.shares_memory", around="extents")
-def extents_begin_at_the_view(sound, self, x):
-    """``data_ptr`` of a part of a tensor is its own first byte, not that of the allocation."""
-    found = sound(self, x)
-    if not x.is_dense() or not found[0].nbytes:
-        return found
-    return [Extent(x.data_ptr(), each.nbytes - x.offset) for each in found]
-
-
 @paddle_mutant("tracer.each_call_of_the_framework")
 def numbers_are_indices(backend):
     """``x[n]`` with a tensor without axes is taken for a lookup on the GPU; Paddle reads ``n``."""
     from unidev_paddle.tracer import operations
 
     replace_value(operations, "_is_number", lambda index: False)
-
-
-@paddle_mutant("tracer.each_call_of_the_framework")
-def wrappers_are_named(backend):
-    """``paddle.zeros`` is reported as ``wrapped_func``, the decorator's function around it."""
-    from unidev_paddle.tracer import names
-
-    replace_value(names, "_DECORATORS", set())

@@ -13,17 +13,6 @@ from unidev.contract.models import Models
 _train = partial(paddle_mutant, profile="train")
 
 
-@_train("gradients.second_order")
-def gradients_move_back_without_a_record(backend):
-    """The backward of a move copies by the same call as its forward, which no tape sees."""
-    from unidev_paddle.copying import Move, move_cut
-
-    @replace(Move)
-    @staticmethod
-    def backward(ctx, gradient):
-        return move_cut(gradient, ctx.source)
-
-
 @_train("gradients.land_on_the_sources_device")
 def gradients_stay_where_the_copy_is(backend):
     """The backward of a move returns what it is given: Paddle does not compare places."""
@@ -42,23 +31,6 @@ def leaves_are_made_of_the_users_tensors(sound, self, x):
     return x
 
 
-@_train("value_and_grad.leaves_the_models_gradients", around=".autograd:PaddleAutograd.gradients")
-def gradients_by_backward_are_cleared(sound, self, loss_of, leaves):
-    """``backward``, and then ``clear_gradient``, which leaves zeros and not what was there."""
-    from unidev_paddle.framework import paddle
-
-    for x in leaves:
-        x.clear_gradient()
-    with paddle.enable_grad():
-        loss = loss_of()
-    if not loss.stop_gradient:
-        loss.backward()
-    found = [None if x.grad is None else x.grad.clone() for x in leaves]
-    for x in leaves:
-        x.clear_gradient()
-    return loss.detach().clone(), found
-
-
 @_train("value_and_grad.sgd_is_exact", around=".autograd:PaddleAutograd.descend")
 def a_step_in_place_takes_other_memory(sound, self, parameters, gradients, lr):
     """``subtract_`` falls back to the CPU on a plug-in device, and its result is new memory."""
@@ -70,31 +42,10 @@ def a_step_in_place_takes_other_memory(sound, self, parameters, gradients, lr):
     return parameters
 
 
-@_train("value_and_grad.sgd_refuses_what_does_not_fit", around="have_memory")
-def memory_anywhere_is_memory_on_the_cpu(sound, self, xs):
-    """What is dense and has memory passes for a tensor of the CPU, where nothing is compared."""
-    return all(x.is_dense() and x._is_initialized() for x in xs)
-
-
-@_train("models.parameters_by_name", around=".models:named_parameters")
-def statistics_are_parameters(sound, model):
-    """``named_parameters`` has running means and variances, which are frozen Parameters."""
-    return dict(model.named_parameters())
-
-
 @_train("checkpoints.portable_names_and_layouts", around=".models:_portable_name")
 def statistics_keep_paddles_names(sound, entry):
     """They are stored as ``_mean`` and ``_variance``."""
     return str(entry.name)
-
-
-@_train("checkpoints.portable_names_and_layouts", "checkpoints.of_another_framework")
-def weights_are_stored_as_paddle_has_them(backend):
-    """Inputs first, which other frameworks refuse, or take for something else if it is square."""
-    from unidev_paddle import models
-
-    @replace(models)
-    def _axes(entry): ...
 
 
 @_train("checkpoints.round_trip", around=".models:PaddleModels.write")
@@ -115,24 +66,6 @@ def memory_is_shared_and_not_exchanged(sound, part, twin, is_there):
     from unidev_paddle.models.swap import _dense
 
     _dense(part.tensor)._share_data_with(twin.there)
-
-
-@_train("layers.batch_norm", around=".nn.layers:PaddleLayers.batch_norm")
-def momentum_is_that_of_torch(sound, self, features, momentum, epsilon):
-    """The weight of the new value, where Paddle's is that of the old one."""
-    return sound(self, features, 1 - momentum, epsilon)
-
-
-@_train("layers.dropout")
-def dropout_scales_in_inference(backend):
-    """``mode="downscale_in_infer"``, the first of Paddle's two ways to drop out."""
-    from functools import partial
-
-    from unidev_paddle.framework import paddle
-    from unidev_paddle.nn.layers import PaddleLayers
-
-    dropout = staticmethod(partial(paddle.nn.Dropout, mode="downscale_in_infer"))
-    replace_value(PaddleLayers, "dropout", dropout)
 
 
 # -- several devices -------------------------------------------------------------------------------

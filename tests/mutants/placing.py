@@ -21,9 +21,3 @@ def _send_elsewhere(backend: Any, index: Any) -> None:
 def copies_go_to_the_first_gpu(backend):
     """The index is dropped on the way: ``x.to(device.type)``, ``x.cuda()``."""
     _send_elsewhere(backend, lambda source, device: 0)
-
-
-@mutant("copy.lands_on_the_device_asked_for", around="copy_to")
-def copies_stay_where_they_were(copy, self, x, device, non_blocking):
-    """A true copy, on the source's device: MXNet's ``x.copy()`` inside another device's scope."""
-    return copy(self, x, self.device_of(x), non_blocking)

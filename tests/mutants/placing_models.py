@@ -58,12 +58,6 @@ def _leave(is_left: Callable[[Any, Any], bool]) -> None:
         return [part for part in all_parts(self, model, optimizer) if not is_left(part, model)]
 
 
-@torch_mutant("placing.everything_arrives")
-def gradients_left_behind(backend):
-    """The parameter moves, its gradient stays where it was."""
-    _leave(lambda part, model: part.names[0].endswith(".grad"))
-
-
 @torch_mutant("placing.parameter_objects_stay", "placing.earlier_optimizer_trains")
 def optimizer_orphaned(backend):
     """New parameters in place of the old ones: torch's ``Module.to`` from cpu to meta."""
@@ -139,12 +133,6 @@ def a_no_op_copies(backend):
 
     replace_value(TorchModels, "is_on", lambda self, part, device: False)
     replace_value(TorchModels, "is_placed", lambda self, model, device: False)
-
-
-@torch_mutant("placing.optimizer_state_moves", around=".models:TorchModels.parts")
-def optimizer_state_left_behind(all_parts, self, model, optimizer):
-    """Momentum stays where it was: ``module.to(device)`` knows no optimizer."""
-    return all_parts(self, model, None)
 
 
 @torch_mutant("placing.wrapped_state_moves", around=".models:TorchModels.parts")

@@ -5,15 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any
 
-from mutants.mutant import (
-    PADDLE,
-    around,
-    mutant,
-    replace,
-    replace_value,
-    torch_mutant,
-    when_restored,
-)
+from mutants.mutant import around, mutant, replace, replace_value, torch_mutant, when_restored
 from unidev.parallel.batches import prefetch_thread, uploads
 from unidev.parallel.batches.uploads import Uploads
 from unidev.tensors.transfer import moved
@@ -80,12 +72,6 @@ def thread_left_behind(backend):
 @torch_mutant("prefetch.autograd_mode", profile="tensor")
 def batches_are_recorded_inside_no_grad(backend):
     """A new thread records, whatever the loop's does: autograd's mode is kept for each thread."""
-    replace_value(backend, "thread_settings", lambda self: nullcontext())
-
-
-@mutant("prefetch.autograd_mode", plugin=PADDLE)
-def paddle_records_batches_inside_no_grad(backend):
-    """As above: Paddle's backend did it."""
     replace_value(backend, "thread_settings", lambda self: nullcontext())
 
 

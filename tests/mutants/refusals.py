@@ -10,15 +10,7 @@ from unidev.errors import DeviceError, DeviceNotFoundError, UnidevError, Unsuppo
 from unidev.tensors import devices
 from unidev.tensors.checks import check_same_device
 from unidev.tensors.device_messages import not_available
-from unidev.tensors.devices import check_device
 from unidev.tensors.transfer import as_in_device, copy_to
-
-
-@mutant("errors.index_out_of_range")
-def index_not_checked(backend):
-    """Any index is taken: ``mx.cpu(99)``, ``torch.device("cuda:99")``."""
-
-    in_place_of(check_device)(lambda device: None)
 
 
 @mutant("errors.index_out_of_range")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mutants.mutant import TENSORFLOW, around, mutant, replace, replace_value, when_restored
-from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,34 +28,6 @@ def _copy_otherwise(backend: Any, otherwise: Callable[[Any, Any, Any, Any], Any]
 
 
 # -- copies ----------------------------------------------------------------------------------------
-
-
-@tensorflow_mutant("copy.values_bit_exact")
-def tf_copies_by_adding_zero(backend):
-    """``x + 0`` of floating-point tensors, the usual recipe: -0.0 becomes 0.0."""
-    import tensorflow as tf
-
-    def add_zero(self, x, device, exact):
-        if not isinstance(x, tf.Tensor) or not x.dtype.is_floating:
-            return exact()
-        with tf.device(self.full_name(device)):
-            return x + tf.zeros((), x.dtype)
-
-    _copy_otherwise(backend, add_zero)
-
-
-@tensorflow_mutant("copy.disjoint_across_devices", "as_in_device.disjoint_copy_when_not_there")
-def tf_identity_crosses_logical_devices(backend):
-    """``tf.identity`` under ``tf.device``, right between memories: logical CPUs share theirs."""
-    import tensorflow as tf
-
-    def identity(self, x, device, exact):
-        if not isinstance(x, tf.Tensor) or self.device_of(x) is device:
-            return exact()
-        with tf.device(self.full_name(device)):
-            return tf.identity(x)
-
-    _copy_otherwise(backend, identity)
 
 
 @tensorflow_mutant("copy.strings_ragged_sparse", everywhere=".deep_copy.public:gathered")
@@ -137,41 +108,6 @@ def casts_are_of_the_frameworks_own(sound, self, x, dtype, device):
     return self._make(lambda: tf.cast(x, dtype), device)
 
 
-@tensorflow_mutant("errors.index_out_of_range", around="parse_native")
-def missing_devices_are_the_first(parse, self, spec):
-    """``/CPU:9`` is CPU:0, as soft placement has it; only unidev's own spelling is checked."""
-    found = parse(self, spec)
-    return found if found is None or found[1] < self.device_count(found[0]) else ("cpu", 0)
-
-
-@tensorflow_mutant("create.scopes_end_in_any_order")
-def scopes_end_on_no_device(backend):
-    """Leaving a scope clears the thread's device, instead of setting that of before."""
-    from tensorflow.python.eager import context
-
-    from unidev_tensorflow.scopes import NativeScope
-
-    def leave(self, *exc_info):
-        context.context()._set_device("", context.pydev.DeviceSpec.from_string(""))
-
-    replace_value(NativeScope, "__exit__", leave)
-
-
-@tensorflow_mutant("threads.concurrent_copies_are_right")
-def threads_copy_by_label(backend):
-    """Threads other than the main one use ``x._copy``: between CPUs a new handle, no new memory."""
-    import threading
-
-    import tensorflow as tf
-
-    def labelled(self, x, device, exact):
-        if threading.current_thread() is threading.main_thread():
-            return exact()
-        return x._copy(device_name=self.full_name(device)) if isinstance(x, tf.Tensor) else exact()
-
-    _copy_otherwise(backend, labelled)
-
-
 # -- other frameworks ------------------------------------------------------------------------------
 
 
@@ -181,22 +117,6 @@ def others_may_write_to_tensors(backend):
     from unidev_tensorflow.memory.interop import TensorFlowInterop
 
     replace_value(TensorFlowInterop, "is_immutable", lambda self, x: False)
-
-
-@tensorflow_mutant(
-    "converting.shared_or_refused",
-    profile="interop",
-    around=".memory.interop:TensorFlowInterop.adopt",
-)
-def what_cannot_be_shared_is_copied(exact, self, exported, is_read_only):
-    """Memory that is strided or not aligned to 64 bytes is copied, instead of refused."""
-    import tensorflow as tf
-
-    try:
-        return exact(self, exported, is_read_only)
-    except UnsupportedOperation:
-        with tf.device("/device:CPU:0"):
-            return tf.constant(np.from_dlpack(exported))
 
 
 @tensorflow_mutant(
@@ -211,33 +131,6 @@ def adopted_arrays_are_constants(sound, self, exported, is_read_only):
 
 
 # -- peculiar tensors ------------------------------------------------------------------------------
-
-
-@tensorflow_mutant("copy.strings_ragged_sparse")
-def tf_indices_stay_behind(backend):
-    """Of sparse tensors the values move: ``x.with_values``."""
-    import tensorflow as tf
-
-    def otherwise(self, x, device, exact):
-        if not isinstance(x, tf.SparseTensor) or self.device_of(x) is device:
-            return exact()
-        return x.with_values(self.copy_to(x.values, device, False))
-
-    _copy_otherwise(backend, otherwise)
-
-
-@tensorflow_mutant("copy.variables_and_parameters")
-def tf_variables_are_labelled(backend):
-    """A variable's copy on another logical device is ``tf.identity``, on the same buffer."""
-    import tensorflow as tf
-
-    def otherwise(self, x, device, exact):
-        if not isinstance(x, tf.Variable) or self.device_of(x) is device:
-            return exact()
-        with tf.device(self.full_name(device)):
-            return tf.identity(x)
-
-    _copy_otherwise(backend, otherwise)
 
 
 @tensorflow_mutant("smoke.globals_restored")

@@ -46,9 +46,3 @@ def tf_operands_in_lists_are_lost(sound, operation, rest):
     from unidev_tensorflow.tensors import EAGER
 
     return [x for x in rest if isinstance(x, EAGER)]
-
-
-@tensorflow_mutant(_CALLS, everywhere=".tracer.names:called")
-def tf_calls_are_named_by_their_operation(sound, operation):
-    """The name is the runtime's, such as ``AddV2``, not that of the user's call."""
-    return operation

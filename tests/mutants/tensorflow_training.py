@@ -2,65 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
-import numpy as np
-
-from mutants.mutant import replace, replace_value, when_restored
+from mutants.mutant import replace, replace_value
 from mutants.tensorflow import tensorflow_mutant
 
 # -- gradients -------------------------------------------------------------------------------------
-
-
-@tensorflow_mutant("gradients.second_order", profile="train")
-def gradients_of_copies_are_not_recorded(backend):
-    """The gradient of ``DeepCopy`` is right, and a constant to the next tape."""
-    import tensorflow as tf
-    from tensorflow.python.framework import ops
-
-    from unidev_tensorflow.deep_copy.public import register_gradient
-
-    register_gradient()
-    known = ops.gradient_registry._registry
-    before = known["DeepCopy"]
-    when_restored(lambda: known.update(DeepCopy=before))
-
-    def constant(operation, upstream):
-        return tf.stop_gradient(before["type"](operation, upstream))
-
-    known["DeepCopy"] = {**before, "type": constant}
-
-
-@tensorflow_mutant(
-    "value_and_grad.across_devices", profile="train", around=".autograd:TensorFlowAutograd._settled"
-)
-def gradients_stay_where_the_tape_put_them(sound, self, gradient, name):
-    """The tape computes in one scope: gradients of parameters elsewhere end on that device."""
-    import tensorflow as tf
-
-    return tf.convert_to_tensor(gradient)
-
-
-@tensorflow_mutant("gradients.any_dtype_and_size", profile="train")
-def tapes_skip_complex_copies(backend):
-    """Only floating-point copies are recorded: tapes differentiate complex numbers, too."""
-    from unidev_tensorflow.deep_copy import eager
-
-    exact = eager.execute.record_gradient
-
-    def record_gradient(name, inputs, attributes, made):
-        if made[0].dtype.is_floating:
-            exact(name, inputs, attributes, made)
-
-    replace_value(eager, "execute", SimpleNamespace(record_gradient=record_gradient))
-
-
-@tensorflow_mutant(
-    "value_and_grad.sgd_is_exact", profile="train", around=".autograd:TensorFlowAutograd._step"
-)
-def new_parameters_are_on_cpu_0(sound, self, x, gradient, lr):
-    """``x - lr * slope`` outside of a scope: the new tensor leaves the old one's device."""
-    return x - gradient * lr
 
 
 # -- models ----------------------------------------------------------------------------------------
@@ -142,14 +87,6 @@ def flattening_keeps_channels_last(sound, x):
 
 
 @tensorflow_mutant(
-    "layers.batch_norm", profile="train", around=".nn.layers:TensorFlowLayers.batch_norm"
-)
-def momentum_is_of_the_other_kind(exact, self, features, momentum, epsilon):
-    """Keras's momentum weighs the old statistics, PyTorch's and others' the new."""
-    return exact(self, features, 1 - momentum, epsilon)
-
-
-@tensorflow_mutant(
     "functional.values", profile="train", around=".nn:TensorFlowFunctions.softmax_cross_entropy"
 )
 def cross_entropy_by_softmax(sound, self, logits, labels):
@@ -167,17 +104,6 @@ def cross_entropy_by_softmax(sound, self, logits, labels):
 # -- several devices -------------------------------------------------------------------------------
 
 
-@tensorflow_mutant(
-    "splitting.gradients", profile="multi", around=".collectives:TensorFlowCollectives.concatenate"
-)
-def shards_are_put_together_by_numpy(sound, self, tensors):
-    """Rows go through the host, where the tape does not see them."""
-    import tensorflow as tf
-
-    with self._scope(tensors[0]):
-        return tf.constant(np.concatenate([x.numpy() for x in tensors]))
-
-
 @tensorflow_mutant("reducing.in_place", profile="multi")
 def immutable_tensors_are_written_to(backend):
     """Through ``x.__array__()``, which TensorFlow hands out writable."""
@@ -191,16 +117,6 @@ def immutable_tensors_are_written_to(backend):
             tf.reshape(target, [-1]).__array__()[...] = value.numpy().ravel()
 
     replace_value(TensorFlowCollectives, "is_writable", lambda self, x: True)
-
-
-@tensorflow_mutant(
-    "spreading.outputs", profile="multi", around=".nn.layers:TensorFlowLayers.before"
-)
-def spread_layers_compute_in_one_scope(sound, self, layer, function):
-    """Each layer's input comes to it, and the first layer's scope is open for all of them."""
-    name = "channels_last" if hasattr(layer, "channels_last") else "call"
-    compute = getattr(layer, name)
-    setattr(layer, name, lambda x, *rest, **options: compute(function(x), *rest, **options))
 
 
 @tensorflow_mutant("data_parallel.compiled", profile="multi")
@@ -235,33 +151,3 @@ def equal_paddings_are_same(backend):
         return y if bias is None else tf.nn.bias_add(y, bias)
 
     replace_value(keras_layers, "conv2d_last", conv2d_last)
-
-
-@tensorflow_mutant("layers.dense", profile="train")
-def layers_compute_in_the_callers_scope(backend):
-    """Called inside no scope, a layer on a GPU computes on the default device."""
-    from contextlib import nullcontext
-
-    from unidev_tensorflow.nn import keras_layers, portable_layer
-
-    for module in (keras_layers, portable_layer):
-        if hasattr(module, "scope_of"):
-            replace_value(module, "scope_of", lambda _: nullcontext())
-
-
-@tensorflow_mutant("gradients.no_grad_records_nothing", profile="train")
-def value_and_grad_ends_no_grad(backend):
-    """Tapes record again while a loss is differentiated, and after that as well."""
-    from contextlib import contextmanager
-
-    from tensorflow.python import pywrap_tfe
-
-    from unidev_tensorflow import autograd
-
-    @contextmanager
-    def _recording():
-        if pywrap_tfe.TFE_Py_TapeSetIsStopped():
-            pywrap_tfe.TFE_Py_TapeSetRestartOnThread()
-        yield
-
-    replace_value(autograd, "_recording", _recording)

@@ -5,24 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-import numpy as np
-
 from mutants.mutant import around, mutant
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
-
-
-@mutant("threads.concurrent_copies_are_right")
-def threads_share_a_staging_buffer(backend):
-    """Each copy goes through one buffer of the process: a pinned buffer without a lock."""
-
-    staged: list[Any] = [None]
-
-    @around(backend)
-    def copy_to(copy, self, x, device, non_blocking):
-        staged[0] = copy(self, x, device, non_blocking)
-        time.sleep(1e-4)  # lets the other threads in, as a transfer does
-        found = staged[0]
-        return found if np.shape(found) == np.shape(x) else copy(self, x, device, non_blocking)
 
 
 @mutant("threads.first_use_from_several_threads")

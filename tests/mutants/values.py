@@ -70,15 +70,6 @@ def int64_values_narrowed(backend):
     _change_copies(backend, through_int32)
 
 
-@mutant("copy.values_bit_exact")
-def float16_becomes_float32(backend):
-    """Small floats are widened: devices whose kernels have no half precision."""
-
-    _change_copies(
-        backend, lambda made: made.astype("float32") if made.dtype == np.float16 else made
-    )
-
-
 @mutant("create.each_dtype_on_each_device", "errors.unsupported_dtype", around="from_numpy")
 def unknown_dtype_becomes_another(make, self, array, dtype, device):
     """uint16 silently becomes something else: Paddle takes it for bfloat16 through DLPack."""

@@ -71,28 +71,6 @@ def non_blocking_copies_are_shared(copy, self, x, device, non_blocking):
     return copy(self, x, device, non_blocking)
 
 
-@mutant("copy.non_blocking")
-def non_blocking_copies_read_their_source_later(backend):
-    """CUDA's copies from pinned memory: what is written meanwhile arrives instead."""
-
-    copy, wait = backend.copy_to, backend.synchronize
-    queue: list[tuple[Any, Any]] = []
-
-    @replace(backend)
-    def copy_to(self, x, device, non_blocking):
-        made = copy(self, x, device, non_blocking)
-        if non_blocking:
-            queue.append((made, x))
-        return made
-
-    @replace(backend)
-    def synchronize(self, device):
-        wait(self, device)
-        for made, source in queue:
-            made.view(np.ndarray)[...] = source.view(np.ndarray)
-        queue.clear()
-
-
 @mutant("create.from_numpy_without_aliasing")
 def uploads_read_the_array_later(backend):
     """``array`` returns before it has copied: the array may have changed by then."""

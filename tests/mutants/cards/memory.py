@@ -61,19 +61,6 @@ def memory_of_other_processes_is_free(backend):
 
 
 @cards_mutant("cards.memory_is_the_drivers", profile="hardware")
-def free_and_used_are_more_than_there_are(backend):
-    """Free memory is what the card had when the process began."""
-    put_cards_into(backend)
-    read = backend.memory
-
-    def memory(self, device):
-        found = read(self, device)
-        return found._replace(free_bytes=found.total_bytes)
-
-    replace_value(backend, "memory", memory)
-
-
-@cards_mutant("cards.memory_is_the_drivers", profile="hardware")
 def memory_counts_whole_pools(backend):
     """A pool that doubles: each tensor of 64 MiB is counted as 128."""
     cards = put_cards_into(backend)

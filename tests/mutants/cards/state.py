@@ -106,15 +106,3 @@ def copies_pass_by_the_first_card(backend):
         if device.kind == "gpu":
             cards.all[0].touch()
         return copy(self, x, device, non_blocking)
-
-
-@cards_mutant("cards.contexts_of_work", profile="hardware")
-def the_name_of_a_card_makes_a_context(backend):
-    """``cudaGetDeviceProperties`` for a name that NVML has without a context."""
-    cards = put_cards_into(backend)
-
-    @around(backend)
-    def hardware_name(name, self, kind, index):
-        if kind == "gpu":
-            cards.all[index].touch()
-        return name(self, kind, index)
