@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -25,30 +24,6 @@ def file(tmp_path: Path) -> Path:
 
 
 # -- failures and interruptions --------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, OSError])
-@pytest.mark.parametrize("position", [0, 1, 2])
-def test_a_save_that_fails_or_is_interrupted_leaves_the_old_file_and_nothing_else(
-    file: Path, monkeypatch, error, position: int
-) -> None:
-    unidev.save_parameters(sample(1), file)
-    models = load_backend("numpy").models
-    reads = iter(range(3))
-
-    def fails(x: Any) -> Any:
-        if next(reads) == position:
-            raise error
-        return np.asarray(x)
-
-    monkeypatch.setattr(models, "read", fails)
-    with pytest.raises(unidev.FrameworkError if error is RuntimeError else error):
-        unidev.save_parameters(sample(2), file)
-    assert os.listdir(file.parent) == [file.name]
-    monkeypatch.undo()
-    model = sample(3)
-    unidev.load_parameters(model, file)
-    assert values(model) == values(sample(1))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

@@ -84,19 +84,6 @@ def test_the_path_may_be_of_any_kind_that_open_takes(tmp_path: Path, monkeypatch
 # -- devices ---------------------------------------------------------------------------------------
 
 
-def test_it_loads_whatever_device_it_was_saved_from(two_gpus: None, file: Path) -> None:
-    for source in ("cpu", "gpu:1"):
-        unidev.save_parameters(unidev.place(sample(1), source), file)
-        assert "gpu" not in file.read_bytes().decode("latin-1")
-        for target in ("cpu", "gpu:0"):
-            model = unidev.place(sample(2), target)
-            weight = model["encoder"][0]
-            unidev.load_parameters(model, file)
-            assert str(unidev.device_of(model)) == str(unidev.as_device(target))
-            assert model["encoder"][0] is weight
-            assert values(model) == values(sample(1))
-
-
 def test_with_a_device_the_model_is_placed_there_once_the_file_is_known_to_fit(
     two_gpus: None, file: Path
 ) -> None:

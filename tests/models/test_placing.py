@@ -14,7 +14,6 @@ import pytest
 
 import unidev
 from unidev import nn
-from unidev.backends.loading import load_backend
 
 
 @pytest.fixture(autouse=True)
@@ -38,15 +37,6 @@ def layers() -> Any:
 # -- place ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [container, layers])
-def test_a_model_that_is_there_is_not_touched(make: Any) -> None:
-    model = unidev.place(make(), "gpu:1")
-    before = list(load_backend("numpy").models.tensors(model).values())
-    unidev.place(model, "gpu:1")
-    after = load_backend("numpy").models.tensors(model).values()
-    assert all(x is y for x, y in zip(before, after, strict=True))
-
-
 def test_what_is_there_already_stays_while_the_rest_comes() -> None:
     model = [unidev.zeros(2, device="gpu:0"), unidev.ones(2)]
     there = model[0]
@@ -61,60 +51,6 @@ def test_the_containers_stay_the_same_objects_and_the_rest_stays() -> None:
     unidev.place(model, "gpu:0")
     assert model["layers"][0] is first
     assert (model["name"], model["steps"], model["nothing"]) == ("first", 3, None)
-
-
-def test_a_layer_that_stands_twice_stays_one_and_moves_once() -> None:
-    shared = nn.dense(2, 2)
-    net = nn.sequential(shared, nn.relu(), shared)
-    x = unidev.rand((3, 2))
-    expected = unidev.to_numpy(net(x))
-    unidev.place(net, "gpu:1")
-    assert net.layers[0] is net.layers[2] is shared
-    assert unidev.to_numpy(net(unidev.copy_to(x, "gpu:1"))).tobytes() == expected.tobytes()
-
-
-def test_the_mode_is_kept() -> None:
-    net = nn.eval_mode(nn.sequential(nn.dropout(0.5)))
-    x = unidev.ones(8, device="gpu:0")
-    assert unidev.place(net, "gpu:0")(x) is x
-
-
-@pytest.mark.parametrize("error", [MemoryError, ValueError, KeyboardInterrupt])
-def test_what_fails_half_way_leaves_the_model_where_it_was(
-    monkeypatch: pytest.MonkeyPatch, error: type[BaseException]
-) -> None:
-    backend = load_backend("numpy")
-    copies: list[object] = []
-
-    def copy_two(x: Any, device: Any, non_blocking: bool) -> Any:
-        if len(copies) == 2:
-            raise error("no more")
-        copies.append(x)
-        return type(backend).copy_to(backend, x, device, non_blocking)
-
-    model = container()
-    before = backend.models.tensors(model)
-    monkeypatch.setattr(backend, "copy_to", copy_two)
-    expected = {
-        MemoryError: unidev.OutOfDeviceMemoryError,
-        ValueError: unidev.FrameworkError,
-        KeyboardInterrupt: KeyboardInterrupt,
-    }[error]
-    with pytest.raises(expected) as caught:
-        unidev.place(model, "gpu:1")
-    assert error is KeyboardInterrupt or "it was not moved" in str(caught.value)
-    assert len(copies) == 2
-    after = backend.models.tensors(model)
-    assert all(after[name] is x for name, x in before.items())
-
-
-def test_a_device_that_is_not_there_is_an_error_and_nothing_moves() -> None:
-    model = container()
-    with pytest.raises(unidev.DeviceNotFoundError):
-        unidev.place(model, "gpu:7")
-    with pytest.raises(unidev.DeviceSpecError):
-        unidev.place(model, "toaster")
-    assert unidev.device_of(model) is unidev.cpu()
 
 
 def test_numpy_has_no_optimizer_to_take_along() -> None:
@@ -189,13 +125,6 @@ def test_a_model_that_contains_itself_is_refused() -> None:
         unidev.place(model, "gpu:0")
 
 
-def test_a_model_is_no_tensor_and_the_verbs_name_place() -> None:
-    for verb in (unidev.copy_to, unidev.as_in_device):
-        for x in (layers(), {"net": layers()}):
-            with pytest.raises(unidev.NotATensorError, match=r"unidev\.place\(model, device\)"):
-                verb(x, "gpu:0")
-
-
 def test_a_container_of_two_frameworks_or_of_one_without_models_is_no_model(run_python) -> None:
     minimal = Path(__file__).parents[2] / "examples" / "minimal_backend"
     said = run_python(
@@ -253,17 +182,3 @@ def test_a_layer_without_tensors_has_no_device() -> None:
     with pytest.raises(unidev.NotATensorError, match="this Relu contains no tensor"):
         unidev.device_of(nn.relu())
     assert unidev.place(nn.relu(), "gpu:1") is not None
-
-
-def test_check_same_device_names_paths_in_models_and_batches() -> None:
-    net = unidev.place(layers(), "gpu:1")
-    batch = {"image": unidev.zeros((2, 4), device="gpu:1"), "mask": unidev.ones(2)}
-    with pytest.raises(unidev.DeviceMismatchError) as caught:
-        unidev.check_same_device(net=net, batch=batch)
-    found = {name: str(device) for name, device in caught.value.devices.items()}
-    assert found["net.0.weight"] == found["net.1.0.running_var"] == "gpu:1"
-    assert found["batch['image']"] == "gpu:1"
-    assert found["batch['mask']"] == "cpu:0"
-    unidev.check_same_device(net=net, image=batch["image"])
-    assert unidev.same_device(net, batch["image"])
-    assert not unidev.same_device(net, batch)

@@ -5,47 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import run_samples
 
 import unidev
 from unidev.system.settings import TORCHRUN_TIMEOUT
 
 if TYPE_CHECKING:
     from core_fixtures import RunPython
-
-
-@pytest.fixture(scope="module", params=[1, 2])
-def found(request: pytest.FixtureRequest) -> list[dict[str, Any]]:
-    """What each worker of a run got."""
-    return unidev.run(run_samples.everything, workers=request.param, backend="numpy")
-
-
-def test_each_worker_gets_its_rows(found: list[dict[str, Any]]) -> None:
-    rows = [own["rows"]["x"].tolist() for own in found]
-    assert [x for part in rows for x in part] == list(range(5))
-    assert max(map(len, rows)) - min(map(len, rows)) <= 1
-
-
-def test_inputs_stay_as_they_are_and_ties_stay(found: list[dict[str, Any]]) -> None:
-    assert all(own["is_kept"] and own["is_tied"] for own in found)
-
-
-@pytest.fixture(scope="module")
-def heard() -> list[dict[str, str]]:
-    """What each of three workers hears of every difference."""
-    return unidev.run(run_samples.all_differences, workers=3, backend="numpy")
-
-
-@pytest.mark.parametrize("how", run_samples.DIFFERENCES)
-def test_a_difference_is_an_error_on_every_worker(how: str, heard: list[dict[str, str]]) -> None:
-    found = [own[how] for own in heard]
-    assert len(set(found)) == 1
-    assert "worker 0" in found[0]
-    assert "but worker 1" in found[0]
-
-
-def test_the_listed_weights_that_differ_are_named(heard: list[dict[str, str]]) -> None:
-    assert "weight 1.0 for worker 0, but worker 1 has weight 2.0 for" in heard[0]["weights"]
 
 
 def test_a_process_that_is_no_worker_is_a_group_of_one() -> None:

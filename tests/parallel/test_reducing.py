@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import unidev
-from unidev.parallel.devices import packing
 
 
 def test_nothing_is_written_if_one_tensor_is_read_only(gpus: list[unidev.Device]) -> None:
@@ -18,26 +17,6 @@ def test_nothing_is_written_if_one_tensor_is_read_only(gpus: list[unidev.Device]
     with pytest.raises(unidev.UnsupportedOperation, match=r"trees\[1\]\[0\] cannot be written"):
         unidev.all_reduce(trees, in_place=True)
     assert trees[0][0].tolist() == [1, 1]
-
-
-@pytest.mark.parametrize("count", [2, 3, 4])
-def test_copies_do_not_depend_on_the_number_of_tensors(
-    gpus: list[unidev.Device], count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(packing, "BUCKET_BYTES", 1000)
-    monkeypatch.setattr(packing, "LARGE_BYTES", 500)
-    sizes = {"small": 50 * [(10,)], "large": [(200,), (125,)]}  # 2,000 bytes: two buckets
-    trees = [
-        {
-            name: [unidev.ones(shape, device=gpu) for shape in shapes]
-            for name, shapes in sizes.items()
-        }
-        for gpu in gpus[:count]
-    ]
-    with unidev.trace_transfers() as trace:
-        unidev.all_reduce(trees)
-    assert {transfer.operation for transfer in trace.transfers} == {"all_reduce"}
-    assert len(trace.transfers) == 2 * (count - 1) * (2 + 2)
 
 
 def test_registered_containers_whose_fields_cannot_be_compared(gpus: list[unidev.Device]) -> None:

@@ -96,15 +96,6 @@ def test_a_frozen_dataclass_is_built_without_its_init_and_keeps_what_was_never_s
     assert copied.x is not tree.x
 
 
-def test_registered_functions_take_apart_and_build() -> None:
-    copied = moved(Bag(unidev.arange(2), 5))
-    assert copied.items[1:] == (5, "rest")
-
-
-def test_keys_of_any_kinds_go_together() -> None:
-    assert list(moved({1: unidev.zeros(1), "a": 2, (3,): None})) == [1, "a", (3,)]
-
-
 @pytest.mark.parametrize(
     ("tree", "where"),
     [

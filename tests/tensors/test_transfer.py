@@ -1,19 +1,9 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 import unidev
 from unidev.backends.loading import load_backend
-
-
-@pytest.mark.parametrize("verb", [unidev.copy_to, unidev.as_in_device])
-@pytest.mark.parametrize("x", [None, 1, "abc", b"abc", 1.5, np.float32(1), object(), range(3)])
-def test_what_is_no_tensor_is_refused_at_the_root_and_named(verb, x: object) -> None:
-    with pytest.raises(unidev.NotATensorError) as caught:
-        verb(x, "cpu")
-    assert type(x).__name__ in str(caught.value)
-    assert "numpy" in str(caught.value)
 
 
 @pytest.mark.parametrize("verb", [unidev.copy_to, unidev.as_in_device])

@@ -107,30 +107,3 @@ def test_unsigned_integers() -> None:
     assert unidev.all_reduce([on(0, 9, dtype=torch.uint32)] * 2, "max")[0].tolist() == [9]
     with pytest.raises(unidev.UnsupportedDtypeError, match="no max of uint64"):
         unidev.all_reduce(xs, "max")
-
-
-def odd_ones() -> list[torch.Tensor]:
-    """One shape and dtype, and memory of every kind."""
-    z = torch.arange(12, dtype=torch.float32).reshape(3, 4)
-    both = torch.complex(z, z + 1)
-    return [z, z.T.contiguous().T, z[:1].expand(3, 4), both.conj().imag, z.half().float()]
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_a_pack_is_new_memory_in_c_order(count: int) -> None:
-    use = unidev.active_backend().collectives
-    xs = odd_ones()[:count]
-    kept = [x.tolist() for x in xs]
-    flat = use.pack(xs)
-    assert flat.tolist() == [value for x in xs for value in x.reshape(-1).tolist()]
-    flat.zero_()
-    assert [x.tolist() for x in xs] == kept
-
-
-@pytest.mark.parametrize("shapes", [[(2, 3), ()], [(2,), (5,)], [(7,)], [(1, 7, 1)], [(), (2,)]])
-def test_parts_of_a_pack_are_those_that_were_packed(shapes: list[tuple[int, ...]]) -> None:
-    use = unidev.active_backend().collectives
-    xs = [torch.rand(shape) for shape in shapes]
-    parts = use.unpack(use.pack(xs), shapes)
-    assert all(torch.equal(part, x) for part, x in zip(parts, xs, strict=True))
-    assert [tuple(part.shape) for part in parts] == shapes

@@ -157,21 +157,6 @@ def test_parameters_frozen_meanwhile_are_named() -> None:
         step(net, x, y)
 
 
-def test_tied_weights_stay_tied_in_each_replica() -> None:
-    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))
-    model[1].weight = model[0].weight
-    net = unidev.DataParallel(model, THREE)
-    x, y = batch()
-    alone = unidev.place(copy.deepcopy(model), "gpu:0")
-    _, gradients = unidev.value_and_grad(squares)(net, x, y)
-    _, expected = unidev.value_and_grad(squares)(alone, x, y)
-    for name in expected:
-        assert torch.allclose(gradients[name].cpu(), expected[name].cpu(), atol=1e-6)
-    with net.replica(2) as replica:
-        assert replica[0].weight is replica[1].weight
-        assert unidev.shares_memory(replica[0].weight, replica[1].weight)
-
-
 def test_gradients_that_the_user_keeps_stay() -> None:
     model = made()
     net = unidev.DataParallel(model, THREE)

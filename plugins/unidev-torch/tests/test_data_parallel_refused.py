@@ -94,15 +94,6 @@ def test_it_is_not_called_inside_itself(net: unidev.DataParallel) -> None:
     assert net(x).shape == (31, 2)
 
 
-def test_a_model_that_was_moved_away_is_an_error(net: unidev.DataParallel) -> None:
-    x, y = batch()
-    unidev.place(net.model, "cpu")
-    with pytest.raises(unidev.DeviceMismatchError, match="moved away from gpu:0"):
-        unidev.value_and_grad(squares)(net, x, y)
-    unidev.place(net.model, "gpu:0")
-    check_replicas(net)
-
-
 def test_a_model_that_does_not_fit_stays_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     model = made()
     models = unidev.active_backend().models

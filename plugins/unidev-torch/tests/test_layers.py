@@ -101,15 +101,6 @@ def test_a_net_can_be_pickled_and_scripted() -> None:
         assert torch.equal(torch.jit.trace(model, IMAGES)(IMAGES), expected)
 
 
-def test_modes_reach_every_layer() -> None:
-    model = lenet()
-    assert all(layer.training for layer in model.modules())
-    assert unidev.nn.eval_mode(model) is model
-    assert not any(layer.training for layer in model.modules())
-    unidev.nn.train_mode(model)
-    assert all(layer.training for layer in model.modules())
-
-
 def test_values_that_are_read_only_strided_or_of_no_axes_are_written() -> None:
     models = unidev.active_backend().models
     values = np.arange(12.0).reshape(3, 4)[::-1, ::2]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,26 +26,6 @@ def test_numpy_arrays_in_an_object_are_data() -> None:
     csr.data = torch.ones(2)  # type: ignore[assignment]
     with pytest.raises(unidev.UnsupportedContainerError, match=r"\['csr'\]\.data"):
         unidev.copy_to(batch, "gpu:1")
-
-
-@pytest.mark.parametrize(
-    ("held", "path"),
-    [
-        (torch.nn.Linear(1, 1), "._parameters['weight']"),
-        ([torch.nn.Parameter(torch.ones(1))], "[0]"),
-        (torch.nn.utils.rnn.pack_sequence([torch.ones(1, 1)]), "[0]"),
-        (torch.distributions.Normal(torch.zeros(1), 1.0), ".loc"),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_an_object_that_holds_torch_s_own_is_refused(held: Any, path: str) -> None:
-    for tree in (
-        [SimpleNamespace(held=held)],
-        {"x": torch.ones(1), "n": [SimpleNamespace(held=held)]},
-    ):
-        with pytest.raises(unidev.UnsupportedContainerError) as caught:
-            unidev.as_in_device(tree, "gpu:1")
-        assert f".held{path}, and" in str(caught.value)
 
 
 def test_plain_objects_of_torch_take_the_quick_look(monkeypatch: pytest.MonkeyPatch) -> None:

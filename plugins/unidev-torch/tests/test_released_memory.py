@@ -53,24 +53,6 @@ def test_no_verb_reads_beyond_the_end(
         read(released(device, nbytes))
 
 
-@pytest.mark.parametrize(
-    "view", [lambda x: x[5:], lambda x: x[1::2], lambda x: x.view(5, 2).T,
-             lambda x: x.view(5, 2)[:, 1], lambda x: x.data[5:],
-             lambda x: x.view(2, 5).expand(3, 2, 5)],
-)  # fmt: skip
-def test_a_view_needs_its_own_part_of_the_storage(view: Callable[..., torch.Tensor]) -> None:
-    x = torch.arange(10.0)
-    seen = view(x)
-    size = seen.numel() * 4
-    cut(x, 39)  # all but the last element, which each view sees
-    for device in ("cpu", "gpu:0"):
-        with pytest.raises(unidev.DeletedTensorError):
-            unidev.copy_to(seen, device)
-    cut(x, min(size, 39))  # as long as the view, but not where it is
-    with pytest.raises(unidev.DeletedTensorError):
-        unidev.copy_to(seen, "cpu")
-
-
 def test_what_the_storage_still_covers_is_copied() -> None:
     x = torch.arange(10.0)
     first, empty = x[:4], x[10:]
