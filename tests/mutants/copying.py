@@ -171,3 +171,12 @@ def variables_are_shared(backend):
     @replace(backend)
     def copy_to(self, x, device, non_blocking):
         return x.view() if type(x) is Variable else copy(self, x, device, non_blocking)
+
+
+@mutant(
+    "copy.lands_on_the_device_asked_for", "many.all_pairs_copy", simulated_count=3,
+    around="copy_to",
+)  # fmt: skip
+def copies_go_to_the_first_gpu(copy, self, x, device, non_blocking):
+    """The index is dropped on the way: ``x.to(device.type)``, ``x.cuda()``."""
+    return copy(self, x, self.device("gpu", 0) if device.kind == "gpu" else device, non_blocking)

@@ -6,12 +6,38 @@ import contextlib
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from mutants.autograd import change_copies
 from mutants.mutant import around, in_place_of, replace, replace_value, torch_mutant
 from unidev.models import gradients
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def change_copies(backend: Any, change: Callable[[Any, Any], Any]) -> None:
+    """Let ``change(x, copy)`` make of each copy of ``x`` what PyTorch's backend gives.
+
+    It copies by one of two methods.
+    """
+
+    @around(backend)
+    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
+        return change(x, copy(self, x, device, non_blocking))
+
+    @replace(backend)
+    def copy_if_there(self: Any, x: Any, device: Any) -> Any:
+        return None
+
+
+@torch_mutant("gradients.through_slices")
+def gradient_cut_in_copies_of_views(backend):
+    """A copied slice leads nowhere: a copy of the storage, which knows nothing of the view."""
+    change_copies(backend, lambda x, y: y.detach() if x._is_view() else y)
+
+
+@torch_mutant("copy.gradient_reaches_the_source", profile="tensor")
+def gradient_cut_across_devices(backend):
+    """Copies are cut where something moves: Paddle's ``_copy_to``."""
+    change_copies(backend, lambda x, y: y if x.device == y.device else y.detach())
 
 
 @torch_mutant("gradients.probe_calibrated", around=".probe.training:TorchAutogradProbe.gradients")

@@ -53,21 +53,6 @@ def a_copy_is_a_new_name_for_the_buffer(backend):
     _copied_by(backend, copied)
 
 
-@jax_mutant("copy.float64_and_int64_not_narrowed", "copy.values_bit_exact")
-def sixty_four_bits_are_lost_in_copies(backend):
-    """The values go through the host, and come back where JAX's 64 bits are not enabled."""
-    import warnings
-
-    import jax
-
-    def copied(x, native):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return jax.device_put(np.array(x), native)
-
-    _copied_by(backend, copied)
-
-
 @jax_mutant("copy.lands_on_the_device_asked_for")
 def copies_are_uncommitted(backend):
     """``jnp.array`` of the values: committed to no device, on JAX's first."""
@@ -80,17 +65,6 @@ def copies_are_uncommitted(backend):
             return jnp.array(np.asarray(x))
 
     _copied_by(backend, copied)
-
-
-@jax_mutant("create.on_each_device", "create.zero_d", around="full")
-def new_arrays_are_on_the_default_device(sound, self, shape, value, dtype, device):
-    """``jnp.full`` without a device."""
-    import jax.numpy as jnp
-
-    from unidev_jax.copying import wide
-
-    with wide(dtype):
-        return jnp.full(shape, value, dtype)
 
 
 @jax_mutant("host_data.get", around="to_numpy")
@@ -204,11 +178,3 @@ def reads_are_those_of_item_alone(exact, self, x, operation):
 
 
 # -- other frameworks ------------------------------------------------------------------------------
-
-
-@jax_mutant("converting.values", profile="interop", around=".memory.interop:JaxInterop.adopt")
-def sixty_four_bits_are_lost_in_dlpack(sound, self, exported, is_read_only):
-    """``from_dlpack`` where JAX's 64 bits are not enabled."""
-    import jax
-
-    return jax.dlpack.from_dlpack(exported, copy=False)

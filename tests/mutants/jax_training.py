@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from mutants.jax import jax_mutant
-from mutants.mutant import replace, replace_value
+from mutants.mutant import replace_value
 
 training_mutant = partial(jax_mutant, profile="train")
 
@@ -45,21 +45,6 @@ def no_grad_is_entered_where_it_does_nothing(sound, self):
     from contextlib import nullcontext
 
     return nullcontext()
-
-
-@training_mutant("value_and_grad.of_a_model", around=".models.represented:Representation.of")
-def a_tie_is_lost_while_differentiating(exact, self, arrays):
-    """The model is given as a plain tree, in which a tied kernel is two: one is a constant."""
-    import copy
-
-    from flax import nnx
-
-    model = exact(self, arrays)
-    for node in vars(model).values():
-        kernel = getattr(node, "kernel", None)
-        if kernel is not None and kernel is model.first.kernel and node is not model.first:
-            node.kernel = nnx.Param(self._state["first", "kernel"].get_raw_value())
-    return copy.copy(model)
 
 
 @training_mutant("layers.batch_norm")
@@ -117,30 +102,6 @@ def a_parameter_is_put_without_being_copied(sound, self, part, device):
 def the_optimizer_stays_behind(exact, self, model, optimizer):
     """The state of an ``nnx.Optimizer`` is arrays of its own, which nothing moves along."""
     return exact(self, model, None)
-
-
-@training_mutant("placing.any_model", "checkpoints.any_dtype_and_size")
-def sixty_four_bits_are_lost_in_models(backend):
-    """JAX's own copies, which have 32 bits where its 64 are not enabled."""
-    import jax
-    import jax.numpy as jnp
-
-    from unidev_jax.models.modules import JaxModels
-    from unidev_jax.models.tree import replaced
-
-    def narrow(x, device):
-        return jax.device_put(jnp.asarray(np.asarray(x)), device.native)
-
-    @replace(JaxModels)
-    def twin(self, part, device):
-        return [replaced(part, lambda x: narrow(x, device))]
-
-    @replace(JaxModels)
-    def write(self, x, values):
-        old = x.get_raw_value()
-        if old.dtype.name == "bfloat16":
-            values = values.view(old.dtype)
-        x.set_raw_value(narrow(np.array(values), self.backend.device_of(old)))
 
 
 # -- checkpoints and layers ------------------------------------------------------------------------

@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from mutants.mutant import MXNET, around, in_place_of, mutant, replace, replace_value, when_restored
 
 if TYPE_CHECKING:
@@ -36,30 +34,6 @@ def _change_copies(backend: Any, when: Callable[[Any], bool], copied: Any) -> No
         return None if when(x) else quick(self, x, device)
 
 
-@mxnet_mutant(
-    "copy.float64_and_int64_not_narrowed", "create.each_dtype_on_each_device", around="from_numpy"
-)
-def host_arrays_pass_through_float32(sound, self, array, dtype, device):
-    """``mx.nd.array`` makes float32 of any host array, and ``astype`` widens what is left."""
-    import mxnet as mx
-
-    with mx.util.np_shape(True):
-        return mx.nd.array(array, ctx=device.native).astype(dtype).as_np_ndarray()
-
-
-@mxnet_mutant("create.from_numpy_without_aliasing", around="from_numpy")
-def large_host_arrays_are_adopted(make, self, array, dtype, device):
-    """``mx.nd.from_numpy`` shares a contiguous array's memory, by default, from 1 MiB on."""
-    import mxnet as mx
-
-    is_large = array.nbytes >= 2**20 and array.dtype == dtype and array.flags.c_contiguous
-    if not is_large or not array.flags.writeable or device is not self.cpu:
-        return make(self, array, dtype, device)
-    made = mx.nd.from_numpy(array)
-    array.flags.writeable = True  # MXNet has cleared it
-    return made.as_np_ndarray()
-
-
 @mxnet_mutant("smoke.globals_restored")
 def reading_leaves_numpy_shapes_on(backend):
     """``mx.util.set_np_shape(True)`` for 0-d arrays, which nothing switches off again."""
@@ -74,48 +48,10 @@ def reading_leaves_numpy_shapes_on(backend):
         return read(self, x)
 
 
-@mxnet_mutant("create.zero_d", around="full")
-def zero_d_is_made_in_the_current_context(make, self, shape, value, dtype, device):
-    """A number is filled in without ``ctx``, on what is the default in this thread."""
-    import mxnet as mx
-
-    if shape:
-        return make(self, shape, value, dtype, device)
-    with mx.util.np_shape(True):
-        return mx.np.array(value, dtype=dtype)
-
-
 @mxnet_mutant("devices.unique", around="device_count")
 def every_context_is_a_cpu_too(count, self, kind):
     """``mx.cpu(1)`` is counted among CPUs, and is the memory of a simulated GPU as well."""
     return 1 + self.simulated_count if kind == "cpu" else count(self, kind)
-
-
-@mxnet_mutant("queued.read_at_once", "copy.non_blocking")
-def queued_copies_bypass_the_engine(backend):
-    """The bytes are written through NumPy, of which MXNet's engine, asked for a value, is unaware.
-
-    So they arrive when somebody waits for the device.
-    """
-    from unidev_mxnet.native_calls import host_view
-
-    copy, wait = backend.copy_to, backend.synchronize
-    queue: list[Any] = []
-
-    @replace(backend)
-    def copy_to(self, x, device, non_blocking):
-        if not non_blocking or not x.size:
-            return copy(self, x, device, non_blocking)
-        made = self.zeros(x.shape, x.dtype, device)
-        queue.append((host_view(made), host_view(x)))
-        return made
-
-    @replace(backend)
-    def synchronize(self, device):
-        wait(self, device)
-        while queue:
-            target, source = queue.pop(0)
-            target[...] = source
 
 
 @mxnet_mutant("copy.lands_on_the_device_asked_for")
@@ -129,37 +65,6 @@ def devices_are_known_by_the_handle(backend):
         if address not in known:
             known[address] = ask(self, x)
         return known[address]
-
-
-@mxnet_mutant("scarcity.every_verb")
-def copies_are_allocated_by_the_operator(backend):
-    """``copyto`` returns before there is memory, and the error comes to whoever waits next."""
-    import mxnet as mx
-
-    def copied(_self, x, device):
-        with mx.util.np_shape(True):
-            return x.copyto(device.native)
-
-    _change_copies(backend, lambda _: True, copied)
-
-
-@mxnet_mutant("copy.gradient_reaches_the_source")
-def copies_of_variables_are_variables(backend):
-    """``attach_grad``, to have the copy trainable as well, cuts it off from its source."""
-    copy, quick = backend.copy_to, backend.copy_if_there
-
-    def attached(x, made):
-        if x.grad is not None and made is not None:
-            made.attach_grad()
-        return made
-
-    @replace(backend)
-    def copy_to(self, x, device, non_blocking):
-        return attached(x, copy(self, x, device, non_blocking))
-
-    @replace(backend)
-    def copy_if_there(self, x, device):
-        return attached(x, quick(self, x, device))
 
 
 @mxnet_mutant("gradients.any_dtype_and_size", profile="train")
@@ -203,33 +108,6 @@ def strides_are_dropped(backend):
 
 
 # -- peculiar arrays -------------------------------------------------------------------------------
-
-
-@mxnet_mutant("copy.strings_ragged_sparse")
-def sparse_copies_are_dense(backend):
-    """A sparse array is copied as the dense one of the same values, which every operator takes."""
-    from mxnet.ndarray.sparse import BaseSparseNDArray
-
-    copy = backend.copy_to
-    _change_copies(
-        backend,
-        lambda x: isinstance(x, BaseSparseNDArray),
-        lambda self, x, device: copy(self, x.tostype("default"), device, False),
-    )
-
-
-@mxnet_mutant("values.tensors_convert_as_lists_do")
-def integers_become_double_by_way_of_single(backend):
-    """2**24 + 1 as float64 is 2**24, as MXNet's ``np.array`` makes float32 of what it is given."""
-
-    cast = backend.cast
-
-    def by_float32(self, x, dtype, device):
-        if x.dtype in (np.int32, np.int64) and np.dtype(dtype) == np.float64:
-            x = cast(self, x, np.dtype("float32"), device)
-        return cast(self, x, dtype, device)
-
-    replace_value(backend, "cast", by_float32)
 
 
 @mxnet_mutant("threads.concurrent_copies_are_right")

@@ -50,14 +50,6 @@ def checkpoints_of_int64_are_written_as_float32(exact, self, x, values):
     exact(self, x, values)
 
 
-@mxnet_mutant("layers.batch_norm", profile="train", around=".nn.layers:MxnetLayers.batch_norm")
-def gamma_is_fixed(make, self, features, momentum, epsilon):
-    """``fix_gamma`` is the operator's default, and takes the scale of batch norm for 1."""
-    made = make(self, features, momentum, epsilon)
-    made._kwargs["fix_gamma"] = True
-    return made
-
-
 @mxnet_mutant(
     "value_and_grad.leaves_the_models_gradients", profile="train", everywhere=".autograd:_gradients"
 )
@@ -68,21 +60,6 @@ def gradients_are_taken_by_backward(exact, loss, leaves):
         if slope is not None and x.grad is not None:
             slope.copyto(x.grad)
     return found
-
-
-@mxnet_mutant("functional.values", profile="train")
-def linear_flattens(backend):
-    """``flatten=True`` is Gluon's default: all axes but the first are taken for features."""
-    from mxnet import npx
-
-    from unidev_mxnet import nn
-
-    compute = npx.fully_connected
-
-    def fully_connected(*arrays, **options):
-        return compute(*arrays, **{**options, "flatten": True})
-
-    replace_value(nn.npx, "fully_connected", fully_connected)
 
 
 @mxnet_mutant("layers.dropout", profile="train")
@@ -96,41 +73,6 @@ def dropout_follows_autograds_mode(backend):
 
 
 # -- several devices -------------------------------------------------------------------------------
-
-
-@mxnet_mutant("reducing.in_place", profile="multi")
-def collectives_with_legacy_shapes(backend):
-    """Outside ``np_shape`` a tensor of no dimension has an unknown shape: nothing writes to it."""
-    from contextlib import nullcontext
-
-    from unidev_mxnet import collectives
-
-    replace_value(collectives, "numpy_shapes", nullcontext)
-
-
-@mxnet_mutant("data_parallel.steps", profile="multi", around=".collectives:MxnetCollectives.write")
-def values_are_written_by_exchanging_handles(sound, self, targets, values):
-    """The handle is all of an array, its registration as a variable too, which a value lacks."""
-    for target, value in zip(targets, values, strict=True):
-        target.handle, value.handle = value.handle, target.handle
-
-
-@mxnet_mutant(
-    "splitting.gradients", profile="multi", around=".collectives:MxnetCollectives.concatenate"
-)
-def shards_are_gathered_in_a_buffer(sound, self, tensors):
-    """Slices are views only outside ``record``: what is written to them has no gradient."""
-    import mxnet as mx
-    from mxnet import autograd
-
-    first, start = tensors[0], 0
-    rows = sum(x.shape[0] for x in tensors)
-    with mx.util.np_shape(True), autograd.pause():
-        whole = mx.np.empty((rows, *first.shape[1:]), dtype=first.dtype, ctx=first.ctx)
-        for x in tensors:
-            whole[start : start + x.shape[0]] = x.as_np_ndarray()
-            start += x.shape[0]
-    return whole
 
 
 @mxnet_mutant(

@@ -57,16 +57,6 @@ def full_of_no_elements_stays_on_the_host(sound, self, shape, value, dtype, devi
     return paddle._C_ops.full(shape, value, dtype, device.native)
 
 
-@paddle_mutant("create.device_of_tensor_view_and_result", around="device_of")
-def sparse_tensors_are_on_the_current_place(find, self, x):
-    """A sparse tensor is thought to have no place of its own, and so the current one's is given."""
-    import paddle
-
-    if isinstance(x, paddle.Tensor) and (x.is_sparse_coo() or x.is_sparse_csr()):
-        return self._devices[hash(paddle.base.framework._current_expected_place())]
-    return find(self, x)
-
-
 @paddle_mutant("statistics.memory", around=".memory:of_simulated")
 def all_simulated_gpus_have_the_memory_of_the_first(sound, index):
     """Paddle's statistics are asked by a number that is 0 where none is given."""
@@ -159,18 +149,6 @@ def parameters_are_not_exported(backend):
 
 
 # -- peculiar tensors ------------------------------------------------------------------------------
-
-
-@paddle_mutant("copy.variables_and_parameters")
-def copies_of_parameters_are_cut(backend):
-    """``_copy_to`` of a parameter has a gradient of its own, which is not its source's."""
-    from unidev_paddle.framework import paddle
-
-    _change_copies(
-        backend,
-        lambda x: isinstance(x, paddle.base.framework.EagerParamBase),
-        lambda x, device: x.detach()._copy_to(device.native, True),
-    )
 
 
 @paddle_mutant("copy.strings_ragged_sparse", everywhere=".copying:copied_sparse")

@@ -50,7 +50,7 @@ def bfloat16_copies_are_shared(backend):
     """NumPy does not have the dtype, so a suite that draws from NumPy's never sees it."""
     import torch
 
-    from mutants.autograd import change_copies
+    from mutants.gradients import change_copies
 
     change_copies(
         backend,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from mutants.autograd import change_copies
+from mutants.gradients import change_copies
 from mutants.mutant import Mutant, in_place_of, replace, replace_value, torch_mutant
 from unidev.models.checkpoints import matching
 

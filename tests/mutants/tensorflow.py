@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mutants.mutant import TENSORFLOW, around, mutant, replace, replace_value, when_restored
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+from mutants.mutant import TENSORFLOW, mutant, replace, replace_value, when_restored
 
 tensorflow_mutant = partial(mutant, plugin=TENSORFLOW)
-
-
-def _copy_otherwise(backend: Any, otherwise: Callable[[Any, Any, Any, Any], Any]) -> None:
-    """Let ``otherwise(self, x, device, exact)`` make copies; ``exact()`` makes a sound one."""
-
-    @around(backend)
-    def copy_to(copy: Any, self: Any, x: Any, device: Any, non_blocking: bool) -> Any:
-        return otherwise(self, x, device, lambda: copy(self, x, device, non_blocking))
-
-    replace_value(backend, "copy_if_there", lambda self, x, device: None)
 
 
 # -- copies ----------------------------------------------------------------------------------------
@@ -36,34 +21,6 @@ def quantized_copies_are_identities(sound, x):
     import tensorflow as tf
 
     return tf.identity(x)
-
-
-@tensorflow_mutant("copy.gradient_reaches_the_source")
-def tapes_see_what_was_brought_over(backend):
-    """The tape gets the source's handle on the target as the input, and does not watch that."""
-    from unidev_tensorflow.deep_copy import eager
-
-    exact = eager.execute.record_gradient
-
-    def record_gradient(name, inputs, attributes, made):
-        if inputs[0].device == made[0].device:
-            exact(name, inputs, attributes, made)
-
-    replace_value(eager, "execute", SimpleNamespace(record_gradient=record_gradient))
-
-
-@tensorflow_mutant("memory.returns_after_del")
-def copies_stay_with_the_source(backend):
-    """The source keeps its copy: the mirror of an input that ``DeepCopy`` itself brings over."""
-    import tensorflow as tf
-
-    def mirrored(self, x, device, exact):
-        made = exact()
-        if isinstance(x, tf.Tensor) and self.device_of(x) is not device:
-            x._mirror = made
-        return made
-
-    _copy_otherwise(backend, mirrored)
 
 
 # -- making and reading tensors --------------------------------------------------------------------
@@ -146,3 +103,31 @@ def tf_stays_asynchronous(backend):
             settings.set_synchronous_execution(False)
             when_restored(lambda: settings.set_synchronous_execution(True))
         return copy(self, x, device, non_blocking)
+
+
+@tensorflow_mutant("tracer.framework_is_as_it_was")
+def traces_leave_the_explicit_policy(backend):
+    """The device policy that finds mixed operands stays when the scope ends."""
+    import tensorflow as tf
+
+    from unidev_tensorflow.tracer import TensorFlowTracer
+
+    exact, settings = TensorFlowTracer.watch, tf.config.experimental
+    when_restored(lambda: settings.set_device_policy("silent"))
+
+    @replace(TensorFlowTracer)
+    @contextlib.contextmanager
+    def watch(self, begin, end):
+        try:
+            with exact(self, begin, end):
+                yield
+        finally:
+            settings.set_device_policy("explicit")
+
+
+@tensorflow_mutant("tracer.each_call_of_the_framework", everywhere=".tracer.operations:_inputs")
+def tf_operands_in_lists_are_lost(sound, operation, rest):
+    """Inputs are the arguments that are tensors: those of ``concat`` and ``add_n`` are a list."""
+    from unidev_tensorflow.tensors import EAGER
+
+    return [x for x in rest if isinstance(x, EAGER)]

@@ -12,17 +12,6 @@ from mutants.tensorflow import tensorflow_mutant
 
 
 @tensorflow_mutant(
-    "placing.everything_arrives", profile="train", around=".models:TensorFlowModels._copied"
-)
-def twins_hold_the_variables_memory(sound, self, part, device):
-    """The new handle is given an ``identity``: the variable moves in name, and shares on."""
-    import tensorflow as tf
-
-    with self.backend.native_scope(device):
-        return [tf.identity(variable.value()) for variable in part]
-
-
-@tensorflow_mutant(
     "placing.optimizer_state_moves", profile="train", around=".models:TensorFlowModels.parts"
 )
 def counters_of_the_optimizer_stay(exact, self, model, optimizer):
