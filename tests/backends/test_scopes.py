@@ -3,10 +3,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import re
-import threading
 
 import pytest
-from turns import in_turns
+from turns import in_a_thread, in_turns
 
 import unidev
 from unidev.backends.scopes import Scope, innermost_device, leave_scope, stack
@@ -31,9 +30,7 @@ def test_a_scope_cannot_be_left_from_another_thread() -> None:
             refused.append(error)
 
     with unidev.cpu():
-        thread = threading.Thread(target=leave)
-        thread.start()
-        thread.join()
+        in_a_thread(leave)
         assert len(refused) == 1
         assert innermost_scope() is not None
 

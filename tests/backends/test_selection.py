@@ -1,8 +1,7 @@
 from __future__ import annotations
 
-import threading
-
 import pytest
+from turns import in_a_thread
 
 import unidev
 from unidev.backends import selection
@@ -180,9 +179,7 @@ def test_use_backend_stays_in_its_thread_and_ends_on_an_exception() -> None:
     seen: list[object] = []
     with unidev.use_backend("numpy"):
         assert selection.backend_choice().reason == "the innermost `with`"
-        thread = threading.Thread(target=lambda: seen.append(list(selection.stack.scopes)))
-        thread.start()
-        thread.join()
+        in_a_thread(lambda: seen.append(list(selection.stack.scopes)))
     assert seen == [[]]
     with pytest.raises(ZeroDivisionError), unidev.use_backend("numpy"):
         raise ZeroDivisionError

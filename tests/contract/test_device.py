@@ -6,6 +6,7 @@ import threading
 import weakref
 
 import pytest
+from turns import in_threads
 
 import unidev
 from unidev import Device
@@ -28,11 +29,7 @@ def test_many_threads_that_name_a_device_at_once_get_one_object() -> None:
         start.wait()
         made.extend(Device("numpy", "gpu", index) for index in range(100_000, 100_200))
 
-    threads = [threading.Thread(target=make) for _ in range(16)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: make(), range(16))
     assert len({id(device) for device in made}) == 200
 
 

@@ -1,12 +1,13 @@
-"""Asynchronous tasks that take turns."""
+"""Asynchronous tasks that take turns, and threads that run at once."""
 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
 
 def in_turns(*functions: Callable[[], Iterable[Any]]) -> list[list[Any]]:
@@ -23,3 +24,14 @@ def in_turns(*functions: Callable[[], Iterable[Any]]) -> list[list[Any]]:
         return seen
 
     return asyncio.run(main())
+
+
+def in_threads(function: Callable[[Any], Any], arguments: Sequence[Any]) -> list[Any]:
+    """What the function returns for each argument, all at once, in as many threads."""
+    with ThreadPoolExecutor(len(arguments)) as threads:
+        return list(threads.map(function, arguments))
+
+
+def in_a_thread(function: Callable[[], Any]) -> Any:
+    """What the function returns in another thread, which has ended then."""
+    return in_threads(lambda _: function(), [None])[0]

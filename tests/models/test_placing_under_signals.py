@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-import threading
+
+from turns import in_a_thread
 
 from unidev.system.interrupts import held_interrupts
 
@@ -38,9 +39,7 @@ def test_held_interrupts_go_to_the_programs_own_handler_and_leave_other_threads_
         assert noted == ["own", "own"]
         handler = signal.getsignal(signal.SIGINT)
         with held_interrupts():
-            thread = threading.Thread(target=held_interrupts().__enter__)
-            thread.start()
-            thread.join()
+            in_a_thread(held_interrupts().__enter__)
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)

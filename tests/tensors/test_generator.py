@@ -5,6 +5,7 @@ import threading
 
 import numpy as np
 import pytest
+from turns import in_threads
 
 import unidev
 from unidev.tensors.generator import draw
@@ -66,9 +67,5 @@ def test_threads_that_draw_at_once_draw_different_numbers() -> None:
         for _ in range(50):
             drawn.extend(unidev.rand(8, dtype="float64").tolist())
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(lambda _: work(), range(8))
     assert len(set(drawn)) == 8 * 50 * 8

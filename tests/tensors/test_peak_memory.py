@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 from made_cards import GPUS, Cuda, put_driver
+from turns import in_a_thread
 
 import unidev
 from unidev.backends import driver_memory
@@ -106,9 +106,7 @@ def test_trackers_of_two_threads_see_what_both_allocate(counter: Counter) -> Non
             found.append(inner.added_bytes)
 
         found: list[int] = []
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        in_a_thread(work)
     assert found == [100]
     assert outer.peak_bytes == 600
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from turns import in_a_thread
 
 import unidev
 from unidev.backends.loading import load_backend
@@ -173,9 +174,7 @@ def test_one_object_can_be_entered_again(two_gpus):
 def test_other_threads_are_not_traced(two_gpus):
     x = unidev.ones(3, device="gpu:0")
     with unidev.trace_transfers() as trace:
-        other = threading.Thread(target=x.tolist)
-        other.start()
-        other.join()
+        in_a_thread(x.tolist)
     assert told(trace) == []
     assert trace.blind_spots["unidev"] == {
         "other threads": "a trace sees only the thread that opened it"
@@ -194,9 +193,7 @@ def test_a_generator_that_is_closed_in_another_thread_ends_its_scopes(two_gpus):
     generator = suspended()
     next(generator)
     unidev.copy_to(x, "cpu")
-    other = threading.Thread(target=generator.close)
-    other.start()
-    other.join()
+    in_a_thread(generator.close)
     x.tolist()  # neither recorded nor forbidden
     assert [each.operation for each in traces[0].transfers] == ["copy_to"]
     assert "other threads" in traces[0].blind_spots["unidev"]

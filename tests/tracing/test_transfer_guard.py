@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from turns import in_a_thread
 
 import unidev
 from unidev.backends.observer import thread
@@ -179,9 +180,7 @@ def test_a_guard_that_two_threads_have_entered_is_left_by_each(two_gpus):
             pass
 
     with guard:
-        other = threading.Thread(target=enters)
-        other.start()
-        other.join()
+        in_a_thread(enters)
         with pytest.raises(unidev.TransferForbiddenError):
             unidev.as_in_device(unidev.ones(1), "gpu:0").tolist()
     assert thread.recorder is None
@@ -192,9 +191,7 @@ def test_a_guard_holds_in_its_thread(two_gpus):
     x = unidev.ones(3, device="gpu:0")
     read = []
     with unidev.transfer_guard("forbid"):
-        other = threading.Thread(target=lambda: read.append(x.tolist()))
-        other.start()
-        other.join()
+        in_a_thread(lambda: read.append(x.tolist()))
     assert read == [[1.0, 1.0, 1.0]]
 
 

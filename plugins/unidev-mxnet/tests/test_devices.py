@@ -6,6 +6,7 @@ import threading
 
 import mxnet as mx
 import pytest
+from turns import in_threads
 
 import unidev
 from unidev import DeletedTensorError, DeviceSpecError, UnsupportedOperation
@@ -89,11 +90,7 @@ def test_many_threads_ask_at_once_and_each_is_told_its_own():
     def ask(i):
         wrong.extend(1 for _ in range(20_000) if unidev.device_of(arrays[i]) is not devices[i])
 
-    threads = [threading.Thread(target=ask, args=(i,)) for i in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(ask, range(5))
     assert not wrong
 
 

@@ -1,15 +1,12 @@
 """``value_and_grad``, ``sgd`` and ``no_grad`` on MXNet's own arrays, nets and threads."""
 
-import threading
-
 import mxnet as mx
 import numpy as np
 import pytest
-from gluon_models import X, Y
 from mxnet import autograd, gluon
+from turns import in_a_thread
 
 import unidev
-from unidev.nn import functional
 
 DEVICES = ["cpu:0", "gpu:1"]
 
@@ -34,12 +31,6 @@ def test_gradients_are_of_the_class_and_on_the_device_of_the_parameter(make, dev
     assert x.grad is None
 
 
-def net_loss(net):
-    device = unidev.device_of(net)
-    x, y = unidev.array(X, device=device), unidev.array(Y, device=device)
-    return functional.mean_squared_error(net(x), y)
-
-
 def test_gradients_work_in_any_thread_and_leave_its_flags():
     found = []
 
@@ -50,9 +41,7 @@ def test_gradients_work_in_any_thread_and_leave_its_flags():
         found.append((float(loss), x.asnumpy().tolist()))
         found.append((mx.util.is_np_shape(), mx.util.is_np_array(), autograd.is_recording()))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    in_a_thread(work)
     assert found == [(27.0, [-6.0]), (False, False, False)]
 
 

@@ -1,12 +1,12 @@
 """``unidev.nn`` on MXNet: what the layers are to Gluon, modes, compiled nets, threads."""
 
 import copy
-import threading
 
 import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import gluon
+from turns import in_threads
 
 import unidev
 from unidev import UnsupportedOperation, nn
@@ -47,9 +47,7 @@ def test_a_net_computes_in_any_thread_whatever_its_flags():
             found.append((mx.util.is_np_shape(), mx.util.is_np_array()))
 
     for flag in (False, True):
-        thread = threading.Thread(target=work, args=(flag,))
-        thread.start()
-        thread.join()
+        in_threads(work, [flag])
         assert found.pop() == (flag, flag)
         assert found.pop().tobytes() == expected.tobytes()
 

@@ -1,11 +1,10 @@
 """Arrays of both classes, sparse ones, and what MXNet would have done to their values."""
 
-import threading
-
 import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import autograd
+from turns import in_a_thread
 
 import unidev
 from unidev import FrameworkError, UnsupportedDtypeError, UnsupportedOperation
@@ -90,9 +89,7 @@ def test_every_shape_works_in_any_thread_and_leaves_its_flags_as_they_were(flags
             found.append(every_shape())
             found.append((mx.util.is_np_shape(), mx.util.is_np_array()))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    thread.join()
+    in_a_thread(work)
     assert found == ["done", flags]
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-
 import numpy as np
 import paddle
 import pytest
+from turns import in_threads
 
 import unidev
 
@@ -49,11 +48,7 @@ def test_gradients_of_several_threads_do_not_mix():
             if slopes["weight"].numpy().ravel().tolist() != [number] * 3:
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert not wrong
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import gc
-import threading
 
 import numpy as np
 import paddle
 import pytest
+from turns import in_threads
 
 import unidev
 from unidev.backends.loading import load_backend
@@ -41,15 +41,6 @@ def test_parameters_keep_what_paddle_knows_them_by():
     assert [x.stop_gradient for x in layer.parameters()] == [False, True]
     assert layer.weight.optimize_attr == {"learning_rate": 0.5}
     assert devices(layer) == {GPU}
-
-
-def test_hooks_of_parameters_and_layers_still_run():
-    layer, ran = linear(), []
-    layer.weight.register_hook(lambda slope: ran.append(unidev.device_of(slope)))
-    layer.register_forward_pre_hook(lambda *_: ran.append("before"))
-    unidev.place(layer, GPU)
-    layer(ones(GPU)).sum().backward()
-    assert ran == ["before", GPU]
 
 
 def test_a_gradient_somebody_holds_moves_as_the_parameters_own():
@@ -200,13 +191,6 @@ def test_names_are_those_of_paddle():
     assert list(BACKEND.models.stored(network)) == list(network.state_dict())
 
 
-def test_moving_leaves_paddles_default_device_and_generator_alone():
-    before = BACKEND.probe.global_state()
-    unidev.place(unidev.nn.dense(4, 3), GPU)
-    unidev.nn.sequential(unidev.nn.conv2d(1, 2, 3), unidev.nn.batch_norm(2))
-    assert BACKEND.probe.global_state() == before
-
-
 def test_models_are_placed_from_many_threads_at_once():
     values, wrong = linear().weight.numpy(), []
 
@@ -219,9 +203,5 @@ def test_models_are_placed_from_many_threads_at_once():
             if devices(layer) != {device} or layer.weight.numpy().tolist() != values.tolist():
                 wrong.append(number)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_threads(work, range(4))
     assert not wrong

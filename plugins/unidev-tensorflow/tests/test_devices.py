@@ -1,10 +1,9 @@
 """Devices: spelling, counting, scopes, tensors that lie on none or on several."""
 
-import threading
-
 import numpy as np
 import pytest
 import tensorflow as tf
+from turns import in_a_thread
 
 import unidev
 
@@ -57,19 +56,8 @@ def test_a_scope_left_before_a_scope_of_tensorflow_within_it_says_so():
         found.append(str(unidev.device_of(unidev.ones(1))))
 
     found = []
-    thread = threading.Thread(target=in_its_own_thread)
-    thread.start()
-    thread.join()
+    in_a_thread(in_its_own_thread)
     assert found == ["gpu:3", "gpu:3", "cpu:0"]
-
-
-def test_an_identity_on_another_device_counts_as_there_and_its_copy_is_a_copy():
-    x = unidev.ones((2, 3), device="gpu:0")
-    with unidev.gpu(1):
-        relabelled = tf.identity(x)
-    assert str(unidev.device_of(relabelled)) == "gpu:1"
-    assert unidev.shares_memory(x, relabelled)
-    assert not unidev.shares_memory(x, unidev.copy_to(relabelled, "gpu:1"))
 
 
 def test_a_tensor_on_several_devices_says_so():

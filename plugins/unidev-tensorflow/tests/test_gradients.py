@@ -1,11 +1,10 @@
 """Gradients of variables, across devices, of lookups, and beside the program's own tapes."""
 
-import threading
-
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from turns import in_threads
 
 import unidev
 from unidev.nn import functional as F
@@ -120,11 +119,7 @@ def test_threads_have_gradients_of_their_own():
             loss, slope = unidev.value_and_grad(half_square)(x)
         found[index] = float(loss), unidev.device_of(slope), float(slope[0])
 
-    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    in_threads(work, range(4))
     assert found == {
         index: ((index + 1) ** 2 * 500.0, unidev.gpu(index), index + 1.0) for index in range(4)
     }

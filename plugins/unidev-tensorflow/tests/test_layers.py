@@ -95,11 +95,6 @@ def test_dropout_and_batch_norm_go_by_the_mode_and_by_training_where_it_is_said(
     assert not np.array_equal(net(IMAGES), net(IMAGES))  # that layer alone trains
 
 
-def test_the_mode_stays_where_a_net_is_placed():
-    net = unidev.place(nn.eval_mode(make_net(0.5)), "gpu:1")
-    assert np.array_equal(net(IMAGES), net(IMAGES))
-
-
 def test_other_models_of_keras_have_no_mode():
     with pytest.raises(unidev.UnsupportedOperation, match="training=False"):
         nn.eval_mode(keras.layers.Dropout(0.5))

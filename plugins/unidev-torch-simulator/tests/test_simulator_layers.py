@@ -147,24 +147,6 @@ def test_a_packed_sequence_goes_through_an_lstm() -> None:
     torch.testing.assert_close(found.cpu(), run(on_cpu, x))
 
 
-@pytest.mark.parametrize(
-    "optimizer",
-    [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.RMSprop, torch.optim.NAdam],
-)
-def test_training_agrees_with_the_cpu(optimizer: type[torch.optim.Optimizer]) -> None:
-    torch.manual_seed(0)
-    on_cpu = nn.Linear(3, 2)
-    on_sim = copy.deepcopy(on_cpu).to(SIM)
-    data = torch.randn(5, 4, 3)
-    for layer in (on_cpu, on_sim):
-        steps = optimizer(layer.parameters(), lr=0.1)
-        for batch in data.to(layer.weight.device):
-            steps.zero_grad()
-            layer(batch).square().sum().backward()
-            steps.step()
-    torch.testing.assert_close(on_sim.weight.cpu(), on_cpu.weight)
-
-
 def test_autocast_takes_the_lower_precision() -> None:
     layer = nn.Linear(3, 2).to(SIM)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
