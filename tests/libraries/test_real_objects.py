@@ -1,7 +1,6 @@
 """Libraries' own objects in a batch of PyTorch tensors: ``nox -s libraries``.
 
-The default sessions have stand-ins of the same shape, in ``tests/tensors/library_objects.py`` and
-in the tests of containers of PyTorch's plugin.
+``tests/tensors/library_objects.py`` has objects of no library: they raise when they are asked.
 """
 
 from __future__ import annotations
@@ -152,6 +151,19 @@ def test_graphs_and_tensordicts_keep_what_else_they_hold() -> None:
     there = tensordict.TensorDict({"x": torch.ones(2)}, batch_size=[2], device="cpu")
     assert unidev.copy_to(there, "gpu:1").device == unidev.gpu(1).native
     assert unidev.copy_to(there, "cpu").batch_size == there.batch_size
+
+
+def test_a_path_leads_to_a_store_where_there_are_several() -> None:
+    geometric, tensordict = library("torch_geometric"), library("tensordict")
+    one, two = torch.ones(1, 1), torch.ones(1, 1, device=unidev.gpu().native)
+    both = geometric.data.HeteroData()
+    both["a"].x, both["b"].x = one, two
+    named = tensordict.TensorDict({"x": two}, batch_size=[1])
+    with pytest.raises(unidev.DeviceMismatchError) as caught:
+        unidev.check_same_device(one=geometric.data.Data(x=one), two=[both], named=named)
+    assert {*caught.value.devices} == {
+        "one['x']", "two[0].stores[1]['x']", "two[0].stores[2]['x']", "named['x']",
+    }  # fmt: skip
 
 
 def test_a_cache_brings_what_it_has_offloaded_back_to_where_it_was_moved() -> None:

@@ -99,12 +99,6 @@ class Mapped(collections.abc.Mapping[str, Any]):
         return len(self._kept)
 
 
-def x_of(tree: Any) -> Any:
-    if isinstance(tree, (list, tuple)):
-        return tree[0]
-    return tree["x"] if isinstance(tree, collections.abc.Mapping) else tree.x
-
-
 class Base:
     """A class without slots gives its objects a dict, of which they have one all the same."""
 

@@ -1,4 +1,4 @@
-"""Stand-ins of the libraries' containers; the real ones: ``nox -s libraries``."""
+"""What is registered with PyTorch, and keys that are tensors; of libraries: `nox -s libraries`."""
 
 from __future__ import annotations
 
@@ -12,107 +12,6 @@ import torch
 from torch.utils import _pytree
 
 import unidev
-
-
-class Store:
-    """As torch_geometric's: it knows its graph."""
-
-    def __init__(self, parent: Any, mapping: dict[str, Any]) -> None:
-        self._mapping = mapping
-        self._parent = parent
-
-
-class BaseData:
-    """As torch_geometric's."""
-
-    def __init__(self, *held: Any) -> None:
-        self.stores = [Store(self, {"x": x, "n": 3}) for x in held]
-
-    def __copy__(self) -> BaseData:
-        made = type(self)()
-        made.stores = [Store(made, dict(store._mapping)) for store in self.stores]
-        return made
-
-
-class Graph(BaseData):
-    pass
-
-
-class Cache:
-    """As transformers'."""
-
-    def __init__(self, x: Any) -> None:
-        self.layers = [CacheLayerMixin(x)]
-
-
-class CacheLayerMixin:
-    def __init__(self, x: Any) -> None:
-        self.keys = x
-
-
-BaseData.__module__ = "torch_geometric.data.data"
-Cache.__module__ = CacheLayerMixin.__module__ = "transformers.cache_utils"
-
-
-class TensorDict:
-    """As tensordict's: of its own device, and iterated over by rows."""
-
-    batch_size, names = (2,), None
-
-    def __init__(self, items: Any, batch_size: Any, names: Any, device: Any) -> None:
-        assert (batch_size, names) == (self.batch_size, self.names)
-        self.__items = dict(items)
-        self.device = device
-
-    def keys(self) -> Any:
-        return self.__items.keys()
-
-    def values(self) -> Any:
-        return self.__items.values()
-
-    def __iter__(self) -> Any:
-        raise AssertionError("iterated over")
-
-
-TensorDict.__module__ = "tensordict._td"
-
-
-def dictionary(x: Any) -> TensorDict:
-    return TensorDict({"x": x}, (2,), None, x.device if isinstance(x, torch.Tensor) else None)
-
-
-def x_of(tree: Any) -> Any:
-    if isinstance(tree, BaseData):
-        assert all(store._parent is tree for store in tree.stores)
-        assert all(store._mapping["n"] == 3 for store in tree.stores)
-        return tree.stores[0]._mapping["x"]
-    return next(iter(tree.values())) if isinstance(tree, TensorDict) else tree.layers[0].keys
-
-
-@pytest.mark.parametrize("make", [Graph, Cache, dictionary], ids=lambda make: make.__name__)
-def test_it_is_moved_and_stays_what_it_is(make: Any) -> None:
-    x = torch.ones(2)
-    for tree, at in ((make(x), lambda tree: tree), ({"a": [make(x)], "x": x}, lambda t: t["a"][0])):
-        for verb in (unidev.copy_to, unidev.as_in_device):
-            moved = verb(tree, "gpu:1")
-            assert type(at(moved)) is type(at(tree))
-            assert unidev.device_of(moved) is unidev.gpu(1)
-            assert unidev.device_of(x_of(at(moved))) is unidev.gpu(1)
-            assert getattr(at(moved), "device", x_of(at(moved)).device) == unidev.gpu(1).native
-            assert x_of(at(tree)) is x
-        assert unidev.as_in_device(moved, "gpu:1") is moved
-        assert unidev.device_of(tree) is unidev.cpu()
-    without = make(5)
-    assert unidev.copy_to([x, without], "cpu")[1] is without
-
-
-def test_a_path_leads_to_a_store_where_there_are_several() -> None:
-    one, two = torch.ones(1), torch.ones(1, device=unidev.gpu().native)
-    with pytest.raises(unidev.DeviceMismatchError) as caught:
-        unidev.check_same_device(one=Graph(one), two=[Graph(one, two)], named=dictionary(two))
-    assert list(caught.value.devices) == [
-        "one['x']", "two[0].stores[0]['x']", "two[0].stores[1]['x']", "named['x']",
-    ]  # fmt: skip
 
 
 class Pair:
