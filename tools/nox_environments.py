@@ -51,7 +51,7 @@ LIBRARIES = (
     # Those that are taken apart, in the versions that it was tried with.
     "pydantic==2.14.3", "tensordict==0.15.3", "torch_geometric==2.8.1", "transformers==5.23.0",
 )  # fmt: skip
-"""Those whose objects stand in batches; the other sessions have stand-ins of the same shape."""
+"""Those whose objects stand in batches."""
 
 SETTINGS = nox.project.load_toml("pyproject.toml")
 EXTRAS = SETTINGS["project"]["optional-dependencies"]
