@@ -94,6 +94,16 @@ REFUSED = {
 """By name: a program, and words of its error."""
 
 RIGHT = {
+    "indices_in_torchscript": (
+        "def pick(x, j): return x[j]\n"
+        "x, j = torch.arange(3., device='cuda'), torch.tensor([2, 0], device='cuda')\n"
+        "scripted = torch.jit.CompilationUnit('def pick(x, j: Tensor):\\n  return x[j]\\n').pick\n"
+        "for call in (scripted, torch.jit.trace(pick, (x, j))):\n"
+        "    assert call(x, j).tolist() == call(x, j.cpu()).tolist() == [2, 0]\n"
+        "    try: call(x, j.to('cuda:1'))\n"
+        "    except RuntimeError as e: assert 'as the indexed tensor (cuda:0)' in str(e), e\n"
+        "    else: raise AssertionError"
+    ),
     "nvtx_of_autograd": X + "with torch.autograd.profiler.emit_nvtx(): x * 2",
     "eager": X + "assert torch.compile(lambda a: a * 2, backend='eager')(x).tolist() == [2, 2, 2]",
     "aot_eager": (

@@ -84,18 +84,23 @@ inline std::string wrapper_of(const c10::OperatorHandle& op, bool is_structured)
   return prefix + name + (overload.empty() ? "" : "_" + overload);
 }
 
-// `see` gets each tensor of an argument; `is_index` is true of a list of optional ones.
+inline bool are_indices(const c10::Argument& argument) {
+  const auto list = argument.type()->cast<c10::ListType>();
+  return list && list->getElementType()->kind() == c10::TypeKind::OptionalType;
+}
+
+// `see` gets each tensor of an argument, and whether it stands in a list of optional ones. By the
+// elements: TorchScript's lists bear types of their own.
 template <typename See>
-void see_tensors(const c10::IValue& value, const See& see) {
+void see_tensors(const c10::Argument& argument, const c10::IValue& value, const See& see) {
   if (value.isTensor()) {
     see(value.toTensor(), false);
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) {
-      see(tensor, false);
-    }
-  } else if (value.isOptionalTensorList()) {
-    for (const auto& tensor : value.toOptionalTensorVector()) {
-      see(tensor.value_or(at::Tensor()), true);
+  } else if (value.isList()) {
+    const bool are_of_index = are_indices(argument);
+    for (const c10::IValue& each : value.toListRef()) {
+      if (each.isTensor()) {
+        see(each.toTensor(), are_of_index);
+      }
     }
   }
 }
@@ -115,7 +120,7 @@ inline void fail_as_torchs_wrapper(
       if (!is_compared(arguments[i]) || arguments[i].is_out() != are_out) {
         continue;
       }
-      see_tensors(stack[begin + i], [&](const at::Tensor& tensor, bool) {
+      see_tensors(arguments[i], stack[begin + i], [&](const at::Tensor& tensor, bool) {
         if (tensor.defined() && tensor.device() != common.value_or(tensor.device())) {
           c10::impl::common_device_check_failure(
               *common, tensor, wrapper_of(op, is_structured).c_str(), arguments[i].name().c_str());
@@ -137,6 +142,13 @@ class DeviceCheck {
       return;
     }
     if (tensor.device().type() == kSim) {
+      if (is_index && (sim_ || other_)) {
+        const c10::Device indexed = sim_ ? *sim_ : *other_;
+        TORCH_CHECK(
+            tensor.device() == indexed,
+            "indices should be either on cpu or on the same device as the indexed tensor (", indexed,
+            ")");
+      }
       if (!sim_) {
         sim_ = tensor.device();
       }
@@ -190,14 +202,14 @@ inline std::optional<c10::Device> device_of_call(
       asked = value.toDevice();
     }
     if (rule != nullptr && rule->is_checked && is_compared(arguments[i])) {
-      see_tensors(value, [&](const at::Tensor& tensor, bool) { check.compare(tensor); });
+      see_tensors(arguments[i], value, [&](const at::Tensor& tensor, bool) { check.compare(tensor); });
       continue;
     }
     const bool is_written =
         arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite();
     const bool may_be_number = rule == nullptr || rule->is_checked ||
         std::count(rule->numbers.begin(), rule->numbers.end(), arguments[i].name()) > 0;
-    see_tensors(value, [&](const at::Tensor& tensor, bool is_index) {
+    see_tensors(arguments[i], value, [&](const at::Tensor& tensor, bool is_index) {
       check.see(tensor, is_written, is_index, may_be_number);
     });
   }

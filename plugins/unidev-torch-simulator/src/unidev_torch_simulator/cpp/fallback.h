@@ -146,22 +146,26 @@ class Call {
       c10::IValue& value = (*stack_)[begin + i];
       if (value.isTensor()) {
         value = lend(value.toTensor());
-      } else if (value.isTensorList()) {
-        c10::List<at::Tensor> list;
-        for (const at::Tensor& tensor : value.toTensorVector()) {
-          list.push_back(lend(tensor));
-        }
-        value = std::move(list);
-      } else if (value.isOptionalTensorList()) {
-        c10::List<std::optional<at::Tensor>> list;
-        for (const auto& tensor : value.toOptionalTensorVector()) {
-          list.push_back(tensor ? std::make_optional(lend(*tensor)) : std::nullopt);
-        }
-        value = std::move(list);
+      } else if (value.isList()) {
+        lend_elements(value);
       } else if (value.isDevice() && value.toDevice().type() == kSim) {
         value = c10::Device(c10::kCPU);
       }
     }
+  }
+
+  // A new list of the same type: what it holds stays the caller's.
+  void lend_elements(c10::IValue& value) {
+    const c10::ArrayRef<c10::IValue> given = value.toListRef();
+    if (std::none_of(given.begin(), given.end(), [](const auto& each) { return each.isTensor(); })) {
+      return;
+    }
+    c10::impl::GenericList lent(value.toList().elementType());
+    lent.reserve(given.size());
+    for (const c10::IValue& each : given) {
+      lent.push_back(each.isTensor() ? c10::IValue(lend(each.toTensor())) : each);
+    }
+    value = std::move(lent);
   }
 
   at::Tensor lend(const at::Tensor& tensor) {
