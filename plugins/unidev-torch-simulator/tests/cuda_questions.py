@@ -331,7 +331,9 @@ def so_is_a_result_that_does_not_fit() -> None:
 @question
 def so_is_one_that_the_host_has_no_room_for() -> None:
     x = ones(1).expand(1 << 44)
-    assert "GPU 1 is out of memory" in error_of(torch.OutOfMemoryError, lambda: x + 1)
+    said = error_of(torch.OutOfMemoryError, lambda: x + 1)
+    assert "Tried to allocate 65536.00 GiB. GPU 1 has a total capacity of 256.00 MiB of" in said
+    assert torch.cuda.memory_stats(1)["num_ooms"] == 1
 
 
 @question

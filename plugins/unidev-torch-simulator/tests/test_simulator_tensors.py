@@ -120,6 +120,20 @@ def test_free_and_total_memory_are_the_hosts() -> None:
         assert torch.accelerator.get_memory_info(1) == (free - x.nbytes, total)
 
 
+def test_too_much_memory_is_torchs_own_error_and_is_not_counted() -> None:
+    gc.collect()
+    torch.sim.reset_peak_memory_stats(1)
+    before, total = torch.sim.memory_allocated(1), torch.sim.mem_get_info(1)[1]
+    ooms, half = torch.ops.unidev_sim.memory_stats(1)[12], total // 2 + 1
+    kept = torch.empty(half, dtype=torch.uint8, device="sim:2")  # of the memory that all share
+    for size in (half, 2**60):
+        with pytest.raises(torch.OutOfMemoryError, match=r"tried to allocate .* GiB\. sim:1 has a"):
+            torch.empty(size, dtype=torch.uint8, device=SIM)
+    assert torch.ops.unidev_sim.memory_stats(1)[12] == ooms + 2
+    assert torch.sim.max_memory_allocated(1) == torch.sim.memory_allocated(1) == before
+    del kept
+
+
 def test_views_share_memory() -> None:
     x = torch.arange(24.0, device=SIM).reshape(2, 3, 4)
     for view in (x[1], x.transpose(0, 2), x.unfold(2, 2, 1), x.expand(5, 2, 3, 4), x.view(6, 4)):

@@ -29,7 +29,7 @@ inline void settle_engine() {
   if (!EnginePeek::has_started()) {
     return;
   }
-  memory_limit = 0;  // a device may be full, and no more is computed
+  memory_limit = kUnlimited;  // a device may be full, and no more is computed
   std::async(std::launch::async, [] {
     for (int index = 0; index < device_count.load(); ++index) {
       const c10::Device device(kSim, static_cast<c10::DeviceIndex>(index));

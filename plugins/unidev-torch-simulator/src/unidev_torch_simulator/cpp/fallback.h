@@ -116,13 +116,13 @@ class Call {
     } catch (const c10::Error& error) {
       // By its words: the CPU's allocator raises no class of its own (2.13). A result that not even
       // the host has room for is one that the GPU has no room for.
-      if (std::strstr(error.what_without_backtrace(), "DefaultCPUAllocator") == nullptr) {
+      constexpr const char* words = "you tried to allocate ";
+      const char* said = error.what_without_backtrace();
+      const char* number = std::strstr(said, words);
+      if (number == nullptr || std::strstr(said, "DefaultCPUAllocator") == nullptr) {
         throw;
       }
-      TORCH_CHECK_WITH(
-          OutOfMemoryError, false, kAsCuda ? "CUDA out of memory. " : "", device_text(device_.index()),
-          " is out of memory: the host has no room for the result of ",
-          op_.schema().operator_name(), ". (A GPU simulated by unidev.)");
+      refuse_memory_of_host(std::strtoll(number + std::strlen(words), nullptr, 10), device_.index());
     }
     for (const Loan& loan : loans_) {
       settle(loan);

@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
 #include <string>
@@ -26,7 +28,8 @@ constexpr int kMaxDevices = 64;
 constexpr int64_t kRound = kAsCuda ? 512 : 1;
 
 inline std::atomic<int> device_count{0};
-inline std::atomic<int64_t> memory_limit{0};  // bytes of each device; 0: all that the host has
+inline std::atomic<int64_t> memory_limit{0};  // bytes of each device; 0: the host's, for all together
+constexpr int64_t kUnlimited = -1;
 
 // A new thread starts on device 0, as it does on CUDA.
 inline thread_local c10::DeviceIndex current_device = 0;
@@ -115,29 +118,31 @@ inline Usage& usage_of(c10::DeviceIndex index) {
 }
 
 inline int64_t host_bytes() {
-  return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  static const int64_t bytes =
+      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  return bytes;
+}
+
+inline std::atomic<int64_t> used_by_all{0};
+
+inline int64_t total_bytes() {
+  const int64_t limit = memory_limit.load(std::memory_order_relaxed);
+  return limit > 0 ? limit : host_bytes();
 }
 
 // What one device without a limit takes of the host's memory is gone for all.
-inline int64_t free_host_bytes() {
-  int64_t used = 0;
-  for (int index = 0; index < device_count.load(); ++index) {
-    Usage& usage = usage_at(static_cast<c10::DeviceIndex>(index));
-    std::lock_guard<std::mutex> lock(usage.mutex);
-    used += usage.bytes.current;
-  }
-  return std::max<int64_t>(0, host_bytes() - used);
+inline int64_t free_bytes(const Usage& usage) {
+  const int64_t used = memory_limit.load(std::memory_order_relaxed) > 0
+      ? usage.bytes.current
+      : used_by_all.load(std::memory_order_relaxed);
+  return std::max<int64_t>(0, total_bytes() - used);
 }
 
 // Free and total bytes.
 inline std::pair<size_t, size_t> memory_info(c10::DeviceIndex index) {
   Usage& usage = usage_of(index);
-  const int64_t limit = memory_limit.load();
-  if (limit == 0) {
-    return {static_cast<size_t>(free_host_bytes()), static_cast<size_t>(host_bytes())};
-  }
   std::lock_guard<std::mutex> lock(usage.mutex);
-  return {static_cast<size_t>(limit - usage.bytes.current), static_cast<size_t>(limit)};
+  return {static_cast<size_t>(free_bytes(usage)), static_cast<size_t>(total_bytes())};
 }
 
 inline std::string size_text(int64_t size) {
@@ -160,32 +165,50 @@ inline std::string device_text(c10::DeviceIndex index) {
   return (kAsCuda ? "GPU " : "sim:") + std::to_string(index);
 }
 
+inline int64_t rounded(size_t size) {
+  const auto most = static_cast<size_t>(INT64_MAX - kRound);
+  return (static_cast<int64_t>(std::min(size, most)) + kRound - 1) / kRound * kRound;
+}
+
 // In the words of CUDA's allocator: programs read the numbers out of them.
-inline std::string out_of_memory(int64_t bytes, c10::DeviceIndex index, const Usage& usage) {
-  const int64_t total = memory_limit.load(), allowed = static_cast<int64_t>(total * usage.fraction);
+[[noreturn]] inline void refuse_memory(
+    int64_t bytes, c10::DeviceIndex index, Usage& usage, const char* why = "") {
+  ++usage.ooms;
+  const std::string used = size_text(usage.bytes.current);
   std::string text = (kAsCuda ? "CUDA out of memory. Tried to allocate " : "out of memory: tried to allocate ") +
-      size_text(bytes) + ". " + device_text(index) + " has a total capacity of " + size_text(total) +
-      " of which " + size_text(total - usage.bytes.current) + " is free. ";
+      size_text(bytes) + ". " + device_text(index) + " has a total capacity of " +
+      size_text(total_bytes()) + " of which " + size_text(free_bytes(usage)) +
+      " is free. Including non-PyTorch memory, this process has " + used + " memory in use. ";
   if (usage.fraction < 1) {
-    text += size_text(allowed) + " allowed; ";
+    text += size_text(static_cast<int64_t>(total_bytes() * usage.fraction)) + " allowed; ";
   }
-  return text + "Of the allocated memory " + size_text(usage.bytes.current) +
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, false, text, "Of the allocated memory ", used,
       " is allocated by PyTorch, and 0 bytes is reserved by PyTorch but unallocated. "
-      "(A GPU simulated by unidev.)";
+      "(A GPU simulated by unidev", why, ".)");
+}
+
+// Where the host's allocator has no room, whatever the device's limit.
+[[noreturn]] inline void refuse_memory_of_host(int64_t bytes, c10::DeviceIndex index) {
+  Usage& usage = usage_of(index);
+  std::lock_guard<std::mutex> lock(usage.mutex);
+  const bool would_fit = bytes <= free_bytes(usage);
+  refuse_memory(bytes, index, usage, would_fit ? ": its host has no room for this" : "");
 }
 
 // Counts bytes on a device that its limit allows.
 inline void take(size_t size, c10::DeviceIndex index) {
-  const int64_t bytes = (static_cast<int64_t>(size) + kRound - 1) / kRound * kRound;
+  const int64_t bytes = rounded(size);
   is_used.store(true, std::memory_order_relaxed);
   Usage& usage = usage_of(index);
   std::lock_guard<std::mutex> lock(usage.mutex);
-  if (const int64_t limit = memory_limit.load(std::memory_order_relaxed); limit > 0) {
-    if (usage.bytes.current + bytes > static_cast<int64_t>(limit * usage.fraction)) {
-      ++usage.ooms;
-      TORCH_CHECK_WITH(OutOfMemoryError, false, out_of_memory(bytes, index, usage));
+  if (memory_limit.load(std::memory_order_relaxed) != kUnlimited) {
+    const auto allowed = static_cast<int64_t>(total_bytes() * usage.fraction);
+    if (bytes > std::min(free_bytes(usage), allowed - usage.bytes.current)) {
+      refuse_memory(bytes, index, usage);
     }
   }
+  used_by_all.fetch_add(bytes, std::memory_order_relaxed);
   usage.bytes.add(bytes);
   usage.requested.add(static_cast<int64_t>(size));
   usage.blocks.add(1);
@@ -195,7 +218,8 @@ inline void take(size_t size, c10::DeviceIndex index) {
 inline void give_back(size_t size, c10::DeviceIndex index) {
   Usage& usage = usage_at(index);
   std::lock_guard<std::mutex> lock(usage.mutex);
-  usage.bytes.remove((static_cast<int64_t>(size) + kRound - 1) / kRound * kRound);
+  used_by_all.fetch_sub(rounded(size), std::memory_order_relaxed);
+  usage.bytes.remove(rounded(size));
   usage.requested.remove(static_cast<int64_t>(size));
   usage.blocks.remove(1);
 }
@@ -220,17 +244,14 @@ inline void* allocate_block(size_t size, c10::DeviceIndex device) {
   if (size == 0) {
     return nullptr;
   }
-  take(size, device);
   void* base = nullptr;
-  const bool is_there = size <= SIZE_MAX - sizeof(Header) &&
-      posix_memalign(&base, alignof(Header), size + sizeof(Header)) == 0;
-  if (!is_there) {
-    give_back(size, device);
-    TORCH_CHECK_WITH(
-        OutOfMemoryError, false, kAsCuda ? "CUDA out of memory. " : "", device_text(device),
-        " is out of memory: the host has no ", size, " bytes");
+  if (size > SIZE_MAX - sizeof(Header) ||
+      posix_memalign(&base, alignof(Header), size + sizeof(Header)) != 0) {
+    refuse_memory_of_host(rounded(size), device);
   }
-  auto* header = static_cast<Header*>(base);
+  std::unique_ptr<void, decltype(&std::free)> kept(base, &std::free);
+  take(size, device);
+  auto* header = static_cast<Header*>(kept.release());
   header->size = size;
   header->device = device;
   return header + 1;

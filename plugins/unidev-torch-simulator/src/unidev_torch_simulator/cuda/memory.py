@@ -40,7 +40,7 @@ def _cuda_memoryStats(index: int) -> dict[str, Any]:
         "inactive_split_bytes": in_pools(dict(none)),
         "oversize_allocations": dict(none),
         "oversize_segments": dict(none),
-        "num_alloc_retries": 0,
+        "num_alloc_retries": found[12],  # as CUDA's does before it gives up
         "num_ooms": found[12],
         "num_sync_all_streams": 0,
         "num_device_alloc": blocks["allocated"],
