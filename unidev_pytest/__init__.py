@@ -1,4 +1,4 @@
-"""unidev's plugin for pytest: ``devices`` and ``guard``.
+"""unidev's plugin for pytest: ``devices``, ``guard`` and ``traps``.
 
 pytest loads it in every run of an environment that has unidev, also where no test uses unidev. So
 it stands beside the package ``unidev``, not in it, imports only pytest, and imports unidev when a
@@ -13,7 +13,7 @@ from typing import TextIO
 
 import pytest
 
-pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard")
+pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard", "unidev_pytest.traps")
 
 _PLUGIN = "unidev_conformance.pytest_plugin"
 _SUITE = re.compile(r"unidev[._/-]conformance(?![^.:/])")

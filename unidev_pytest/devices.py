@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _VARIABLE, _NAME = "UNIDEV_SIMULATE", "UNIDEV_SIMULATE_AS"
 _MOST = 64
-_BACKEND, _GPUS = "unidev_backend", "unidev_gpus"
+BACKEND = "unidev_backend"
 _SOURCE = pytest.StashKey[tuple[str, int]]()
 """The source of the number of simulated GPUs, and that number."""
 _SOURCE_OF_NAME = pytest.StashKey[str]()
@@ -108,11 +108,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``unidev_backend`` once for each backend."""
-    if _BACKEND not in metafunc.fixturenames or _is_parametrized(metafunc):
+    if BACKEND not in metafunc.fixturenames or is_parametrized(metafunc, BACKEND):
         return
     given = metafunc.config.getoption("unidev_backend")
     names = _installed() if given is None else _names_in(given)
-    metafunc.parametrize(_BACKEND, names, indirect=True)
+    metafunc.parametrize(BACKEND, names, indirect=True)
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ def unidev_gpus(request: pytest.FixtureRequest) -> Callable[[int], list[Device]]
     Raises:
         InvalidDataError: the number is not a positive integer.
     """
-    if _BACKEND in request.fixturenames:
-        request.getfixturevalue(_BACKEND)  # selects the backend, whichever fixture comes first
+    if BACKEND in request.fixturenames:
+        request.getfixturevalue(BACKEND)  # selects the backend, whichever fixture comes first
 
     def gpus(count: int, /) -> list[Device]:
         __tracebackhide__ = True  # pytest reports the test's line as the place of the skip
@@ -164,7 +164,7 @@ def unidev_gpus(request: pytest.FixtureRequest) -> Callable[[int], list[Device]]
             )
         there = unidev.num_gpus()
         if there < count:
-            pytest.skip(_too_few(count, there, unidev.active_backend()))
+            pytest.skip(too_few(count, there, unidev.active_backend()))
         return [unidev.gpu(index) for index in range(count)]
 
     return gpus
@@ -259,7 +259,8 @@ def _set(config: pytest.Config, variable: str, value: str | None) -> None:
         patch.setenv(variable, value)
 
 
-def _too_few(count: int, there: int, backend: Backend) -> str:
+def too_few(count: int, there: int, backend: Backend) -> str:
+    """Why a test is skipped for lack of GPUs, and how to have them."""
     from unidev.contract.backend import Unsupported
 
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"
@@ -298,10 +299,10 @@ def _installed() -> list[str]:
     return sorted(name for name, spec in backend_specs().items() if is_installed(spec.framework))
 
 
-def _is_parametrized(metafunc: pytest.Metafunc) -> bool:
-    """Whether the test's own ``parametrize`` names the backends."""
+def is_parametrized(metafunc: pytest.Metafunc, fixture: str) -> bool:
+    """Whether the test's own ``parametrize`` names that fixture."""
     for mark in metafunc.definition.iter_markers("parametrize"):
         names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
-        if _BACKEND in (map(str.strip, names.split(",")) if isinstance(names, str) else names):
+        if fixture in (map(str.strip, names.split(",")) if isinstance(names, str) else names):
             return True
     return False

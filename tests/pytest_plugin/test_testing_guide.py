@@ -21,7 +21,7 @@ COMMAND = "python -m pytest --unidev-backend"
 
 def test_the_tests_on_the_pages_pass_by_the_command_of_the_workflow(tmp_path: Path) -> None:
     blocks = [block for block in BLOCKS if block.note == "run by pytest"]
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for number, block in enumerate(blocks):
         (tmp_path / f"test_{number}.py").write_text(block.code, encoding="utf-8")
     (command,) = [line.partition("run: ")[2] for line in WORKFLOW.splitlines() if COMMAND in line]
@@ -31,7 +31,7 @@ def test_the_tests_on_the_pages_pass_by_the_command_of_the_workflow(tmp_path: Pa
         [sys.executable, *words, "-p", "unidev_pytest", "-p", "no:cacheprovider"],
         cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
     )  # fmt: skip
-    assert "3 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
     assert "skipped" not in done.stdout
 
 

@@ -1,0 +1,146 @@
+"""``unidev_device``, ``unidev_result_device`` and ``unidev_transfers`` in a library's tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pytest
+
+pytest_plugins = ("pytester",)
+
+LIBRARY = """
+    import numpy as np
+    import pytest
+    import unidev
+
+    def right(x):
+        device = unidev.device_of(x)
+        return {"y": x + unidev.ones(3, device=device), "at": unidev.arange(3, device=device)}
+
+    def mixed(x):
+        return x + unidev.ones(3)
+
+    def stray(x):
+        return [x, {"made": unidev.zeros(3)}]
+
+    def back(x):
+        return unidev.copy_to(x, "cpu")
+
+    def wide(x):
+        return unidev.zeros(3, dtype="float64", device=unidev.device_of(x))
+
+    def nothing(x):
+        return {"y": "no tensor"}
+
+    @pytest.mark.parametrize("f", [right, mixed, stray, back, wide, nothing])
+    def test_f(f, unidev_backend, unidev_device, unidev_result_device):
+        x = unidev.ones(3, device=unidev_device)
+        unidev_result_device(f(x), like=x)
+"""
+
+
+def failures(result: pytest.RunResult) -> set[str]:
+    """Such as ``gpu:0-stray``."""
+    lines = [line.split()[1] for line in result.outlines if line.startswith("FAILED")]
+    return {line.partition("[")[2].rstrip("]").replace("numpy-", "") for line in lines}
+
+
+def test_what_is_made_without_a_device_or_left_behind_is_found_on_each_device(
+    pytester, run
+) -> None:
+    pytester.makepyfile(test_library=LIBRARY)
+    result = run("--unidev-simulate", "2", "--unidev-backend", "numpy", "-rf")
+    wrong = {
+        f"{device}-{f}"
+        for device in ("cpu:0", "gpu:0", "gpu:1")
+        for f in ("mixed", "stray", "back", "wide", "nothing")
+    }
+    assert failures(result) == wrong - {"cpu:0-back"}
+    text = result.stdout.str()
+    for line in (
+        "result[1]['made'] is on gpu:1, and the input on gpu:0: it was made without `device=`",
+        "result is on cpu:0, and the input on gpu:1\n",
+        "result is float64, and the input float32",
+        "the result, dict, contains no tensor",
+        "unidev_device is cpu:0; what is made without `device=` is on gpu:0",
+    ):
+        assert line in text
+
+
+def test_without_enough_gpus_a_test_is_skipped_with_the_option(pytester, run) -> None:
+    pytester.makepyfile(test_library="def test_x(unidev_device): pass")
+    result = run("--unidev-simulate", "1", UNIDEV_BACKEND="numpy")
+    result.assert_outcomes(passed=2, skipped=1)
+    result.stdout.fnmatch_lines(["*needs 2 GPUs*run pytest with --unidev-simulate 2*"])
+
+
+def test_the_dtype_need_not_be_the_inputs(pytester, run) -> None:
+    pytester.makepyfile(
+        test_library="""
+        import unidev
+
+        def test_x(unidev_device, unidev_result_device):
+            x = unidev.ones(3, dtype="float16", device=unidev_device)
+            y = unidev.zeros(3, dtype="float64", device=unidev_device)
+            unidev_result_device(y, like=x, dtype=False)
+        """
+    )
+    run("--unidev-simulate", "2", UNIDEV_BACKEND="numpy").assert_outcomes(passed=3)
+
+
+def test_transfers_above_the_marks_limit_fail_with_their_lines(pytester, run) -> None:
+    pytester.makepyfile(
+        test_library="""
+        import pytest
+        import unidev
+
+        def move(times):
+            x = unidev.ones(3, device="cpu")
+            for _ in range(times):
+                unidev.copy_to(x, "gpu:1")
+
+        @pytest.mark.unidev_transfers(count=2)
+        def test_few():
+            move(2)
+
+        @pytest.mark.unidev_transfers(count=2)
+        def test_many():
+            move(3)
+
+        @pytest.mark.unidev_transfers(nbytes=12)
+        def test_large():
+            move(2)
+
+        @pytest.mark.unidev_transfers(nbytes=0)
+        def test_that_fails_by_itself():
+            move(1)
+            assert not "their own error"
+
+        @pytest.mark.unidev_transfers("2")
+        def test_of_a_wrong_mark():
+            move(2)
+        """
+    )
+    result = run("--unidev-simulate", "2", UNIDEV_BACKEND="numpy")
+    result.assert_outcomes(passed=1, failed=4)
+    text = result.stdout.str()
+    for line in (
+        "the test moves more than unidev_transfers(count=2) allows:",
+        "the test moves more than unidev_transfers(nbytes=12) allows:",
+        "test_library.py:7 in move",
+        'assert not "their own error"',
+        "the mark unidev_transfers takes count, nbytes or both, non-negative integers",
+    ):
+        assert line in text
+    assert "unidev_transfers(nbytes=0) allows" not in text
+
+
+def test_a_unittest_case_hears_how_to_use_it(pytester, run) -> None:
+    pytester.makepyfile(
+        test_library="""
+        def test_x(request):
+            request.getfixturevalue("unidev_device")
+        """
+    )
+    run().stdout.fnmatch_lines(["*unidev_device runs a test once for each device*"])

@@ -1,0 +1,175 @@
+"""For pytest: traps for libraries that forget the device and the dtype of their input.
+
+    def test_scale(unidev_device, unidev_result_device):
+        x = unidev.ones(3, device=unidev_device)
+        unidev_result_device(scale(x), like=x)
+
+runs on ``cpu:0``, ``gpu:0`` and ``gpu:1``, each time with another GPU as the default device.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from unidev_pytest.devices import BACKEND, is_parametrized, too_few
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from unidev import Backend, Device
+
+_DEVICE = "unidev_device"
+_DEVICES = ("cpu:0", "gpu:0", "gpu:1")
+_MARK = "unidev_transfers"
+_TRAP = pytest.StashKey[tuple[str, str]]()
+"""Of a test: the device of its inputs, and the default device meanwhile."""
+_BITS = {
+    "float64": 64, "complex128": 64, "float32": 32, "complex64": 32, "float16": 16, "bfloat16": 16,
+}  # fmt: skip
+"""Of one floating-point number of a dtype."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the mark known to ``--strict-markers``."""
+    config.addinivalue_line(
+        "markers",
+        f"{_MARK}(count=None, nbytes=None): fail if the test makes more transfers between devices, "
+        "or moves more bytes; names their lines.",
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run a test that uses ``unidev_device`` on each device."""
+    if _DEVICE in metafunc.fixturenames and not is_parametrized(metafunc, _DEVICE):
+        metafunc.parametrize(_DEVICE, _DEVICES, indirect=True)
+
+
+@pytest.fixture
+def unidev_device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    """The device of the test's inputs: runs the test on ``cpu:0``, ``gpu:0`` and ``gpu:1``.
+
+    While the test runs, the default device is another GPU, unidev's and, where the framework has
+    one for each thread (PyTorch, JAX, TensorFlow, MXNet), the framework's: whatever is made without
+    ``device=`` is on the wrong device. Make inputs with ``device=unidev_device``, or by the
+    framework's own calls with ``unidev_device.native``. Skipped where there is no such GPU.
+    """
+    if not hasattr(request, "param"):
+        pytest.fail(
+            f"{_DEVICE} runs a test once for each device, which pytest cannot do for a method of "
+            "unittest.TestCase or by getfixturevalue: name it among a test function's arguments.",
+            pytrace=False,
+        )
+    if BACKEND in request.fixturenames:
+        request.getfixturevalue(BACKEND)  # selects the backend, whichever fixture comes first
+    import unidev
+
+    kind, _, index = str(request.param).partition(":")
+    there = unidev.num_gpus()
+    if kind == "gpu" and int(index) >= there:
+        pytest.skip(too_few(int(index) + 1, there, unidev.active_backend()))
+    device = unidev.as_device(request.param)
+    others = [gpu for gpu in map(unidev.gpu, range(min(there, 2))) if gpu is not device]
+    if not others:
+        yield device
+        return
+    request.node.stash[_TRAP] = str(device), str(others[0])
+    with others[0]:
+        yield device
+
+
+@pytest.fixture
+def unidev_result_device(request: pytest.FixtureRequest) -> Callable[..., None]:
+    """``unidev_result_device(result, like=x)``: fail unless the result is where ``x`` is.
+
+    That is each tensor of ``result``, in containers and models too, on the device of ``x`` and of
+    its framework. Unless ``dtype=False``, floating-point and complex tensors have the precision of
+    a floating-point tensor of ``x``, if it has one: float32 and complex64, of float32.
+    """
+
+    def check(result: object, *, like: object, dtype: bool = True) -> None:
+        __tracebackhide__ = True
+        import unidev
+
+        device = unidev.device_of(like)
+        wrong = _wrong_devices(result, device, request.node.stash.get(_TRAP, ("", ""))[1])
+        wrong += _wrong_dtypes(result, like) if dtype else []
+        if wrong:
+            pytest.fail("\n".join(wrong))
+
+    return check
+
+
+def _tensors(x: object, name: str) -> list[tuple[str, Any, Backend]]:
+    from unidev.tensors.containers import named_tensors
+
+    return list(named_tensors(x, name, all_of_models=True))
+
+
+def _wrong_devices(result: object, device: Device, default: str) -> list[str]:
+    found = _tensors(result, "result")
+    if not found:
+        return [f"the result, {type(result).__name__}, contains no tensor"]
+    wrong = []
+    for path, x, backend in found:
+        on = backend.device_of(x)
+        if on.backend != device.backend:
+            wrong.append(f"{path} is a tensor of {on.backend}, not of {device.backend}")
+        elif on is not device:
+            made = ": it was made without `device=`" * (str(on) == default)
+            wrong.append(f"{path} is on {on}, and the input on {device}{made}")
+    return wrong
+
+
+def _wrong_dtypes(result: object, like: object) -> list[str]:
+    from unidev.contract.dtypes import portable_name
+
+    names = [(path, portable_name(x.dtype, of)) for path, x, of in _tensors(result, "result")]
+    given = dict.fromkeys(portable_name(x.dtype, of) for _, x, of in _tensors(like, ""))
+    bits = {_BITS[name] for name in given if name in _BITS}
+    return [
+        f"{path} is {name}, and the input {', '.join(each for each in given if each in _BITS)}"
+        for path, name in names
+        if bits and name in _BITS and _BITS[name] not in bits
+    ]
+
+
+@pytest.hookimpl(hookwrapper=True)  # the old kind, which every version of pytest supports
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Count the transfers of a test that has the mark."""
+    mark = item.get_closest_marker(_MARK)
+    if mark is None:
+        yield
+        return
+    from unidev import InvalidDataError, trace_transfers
+
+    most = _limits(*mark.args, **mark.kwargs)
+    if not most or any(type(each) is not int or each < 0 for each in most.values()):
+        raise InvalidDataError(
+            f"the mark {_MARK} takes count, nbytes or both, non-negative integers: "
+            f"{_MARK}(count=0)."
+        )
+    with trace_transfers() as trace:
+        outcome: Any = yield
+    found = {"count": trace.count, "nbytes": trace.total_bytes}
+    if outcome.excinfo is None and any(found[name] > each for name, each in most.items()):
+        said = ", ".join(f"{name}={each}" for name, each in most.items())
+        more = f"the test moves more than {_MARK}({said}) allows:\n{trace}"
+        outcome.force_exception(pytest.fail.Exception(more, pytrace=False))
+
+
+def _limits(count: int | None = None, nbytes: int | None = None) -> dict[str, int]:
+    given = {"count": count, "nbytes": nbytes}
+    return {name: each for name, each in given.items() if each is not None}
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
+    """Say which device was the default one when a test with a trap fails."""
+    outcome: Any = yield
+    if call.excinfo is not None and _TRAP in item.stash and "unidev" in sys.modules:
+        device, default = item.stash[_TRAP]
+        said = f"{_DEVICE} is {device}; what is made without `device=` is on {default}"
+        outcome.get_result().sections.append(("unidev's trap", said))
