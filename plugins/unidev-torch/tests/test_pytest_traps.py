@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pytest
 
 pytest_plugins = ("pytester",)
+
+HOME = os.path.expanduser("~")
+"""With the cache of builds, which pytester's own home lacks."""
 
 LIBRARY = """
     import pytest
@@ -33,6 +38,7 @@ def test_torchs_own_calls_without_a_device_are_found_on_each_device(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("HOME", HOME)
     pytester.makepyfile(test_library=LIBRARY)
     options = ("--unidev-simulate", "2", "--unidev-backend", "torch", "-p", "no:cacheprovider")
     result = pytester.runpytest_subprocess("-p", "unidev_pytest", *options)
