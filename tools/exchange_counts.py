@@ -121,11 +121,6 @@ class CountedEngine(GroupEngine):
         self._note(flat)
         return self._engine.all_gather(flat)
 
-    def barrier(self) -> None:
-        """As the engine does."""
-        self._counter.add(calls=1)
-        self._engine.barrier()
-
     def leave(self) -> None:
         """As the engine does."""
         self._engine.leave()

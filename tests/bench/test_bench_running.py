@@ -7,9 +7,8 @@ import pytest
 import unidev
 from unidev.backends.loading import load_backend
 from unidev.bench import running, tasks, textbook
-from unidev.bench.measuring import Effort
 from unidev.bench.results import BANDWIDTH, FLOOR, PRODUCT, SUM, TEXTBOOK, Result
-from unidev.bench.running import all_tasks, run
+from unidev.bench.running import Effort, all_tasks, run
 from unidev.bench.tasks import Host, numbers
 from unidev.device import Device
 

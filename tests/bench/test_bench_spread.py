@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from unidev.bench.measuring import Effort, measure
+from unidev.bench.running import Effort, measure
 from unidev.bench.spread import (
     Summary,
     crossover,

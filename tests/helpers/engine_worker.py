@@ -221,11 +221,17 @@ def repeated(worker: Worker) -> list[str]:
     return wrong
 
 
+def wait_for_all(worker: Worker) -> None:
+    """Return when all workers have called it."""
+    device = worker.backend.cpu if worker.engine.on_host else worker.device
+    assert len(worker.engine.gather_numbers([worker.rank], device)) == worker.size
+
+
 def listening(worker: Worker) -> list[str]:
     """The addresses that this process listens on while all are there."""
-    worker.engine.barrier()
+    wait_for_all(worker)
     found = psutil.Process().net_connections("tcp")
-    worker.engine.barrier()
+    wait_for_all(worker)
     return sorted({each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN})
 
 
@@ -233,7 +239,7 @@ def be_killed(worker: Worker) -> str | None:
     """The last rank is killed; the others have an error, or wait until they are killed as well."""
     try:
         # The last rank may be through the barrier, and dead, while another is still in it.
-        worker.engine.barrier()
+        wait_for_all(worker)
         worker.answer("joined")
         if worker.rank == worker.size - 1:
             os.kill(os.getpid(), signal.SIGKILL)

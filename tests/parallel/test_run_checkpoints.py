@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -87,16 +86,6 @@ def test_the_last_checkpoint_is_the_one_written_last_whatever_its_step(tmp_path:
     write(tmp_path, 1, 2)
     assert newest(tmp_path) == (1, 2)
     assert names(tmp_path) == ["last", "step-1"]
-
-
-def test_a_folder_of_an_earlier_version_is_read(tmp_path: Path) -> None:
-    for step in (2, 10):
-        made = tmp_path / f"made-{step}"
-        made.mkdir()
-        write(made, step, step)
-        shutil.move(made / f"step-{step}", tmp_path)
-        shutil.rmtree(made)
-    assert newest(tmp_path) == (10, 10)
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from unidev.backends.discovery import EMBEDDED, Plugin, distribution_of, facts_of, plugin_points
 from unidev.system.child_processes import LOOK_S, ChildProcess, describe_exit
@@ -22,34 +22,26 @@ if TYPE_CHECKING:
     from unidev.system.child_processes import Interruption
 
     Answer = dict[str, Any]
+    _Question = tuple[str, Sequence[str], Mapping[str, str]]
+    """A name, the kind of question and the plugin's source, and variables of the child."""
 
 _EXIT_LIMIT_S = 5.0
 """How long a process may take to end after it has answered."""
 
 
-class _Question(NamedTuple):
-    """What a child process is asked."""
-
-    name: str
-    words: Sequence[str]
-    """The kind of question, and the plugin's source."""
-    environment: Mapping[str, str]
-    """Variables of the child, besides this process's own."""
-
-
 class _Query:
     """One child process that is being queried."""
 
-    def __init__(self, question: _Question, folder: Path) -> None:
-        self.name = question.name
+    def __init__(
+        self, name: str, words: Sequence[str], environment: Mapping[str, str], folder: Path
+    ) -> None:
+        self.name = name
         self.file = folder / "answer.json"
         self.answered: float | None = None
-        kind, *rest = question.words
+        kind, *rest = words
         command = [sys.executable, "-X", "faulthandler", "-m", "unidev.backends.query_child", kind]
         self.child = ChildProcess(
-            [*command, str(self.file), *rest],
-            folder,
-            environment={**os.environ, **question.environment},
+            [*command, str(self.file), *rest], folder, environment={**os.environ, **environment}
         )
 
     def is_over(self) -> bool:
@@ -77,9 +69,9 @@ class _Query:
 def ask_all(timeout_s: float, stop: Interruption) -> tuple[Answer, list[Answer]]:
     """The overview, and the answer of each plugin, in order."""
     points = list(plugin_points())
-    overview = _Question("overview", ("overview",), {})
-    questions = [overview, *(_question(point, points, "plugin", {}) for point in points)]
-    (about_all, _), *rest = _asked(questions, timeout_s, stop)
+    questions = [_question(point, points, "plugin", {}) for point in points]
+    overview: _Question = ("overview", ("overview",), {})
+    (about_all, _), *rest = _asked([overview, *questions], timeout_s, stop)
     return about_all, [
         {**_unasked(point), **answer} for point, (answer, _) in zip(points, rest, strict=True)
     ]
@@ -109,7 +101,7 @@ def _question(
     given = os.environ.get(DISABLED_PLUGINS, "")
     disabled = ",".join([given, *sorted(others)])
     environment = {**environment, DISABLED_PLUGINS: disabled}
-    return _Question(point.name, (kind, point.value), environment)
+    return point.name, (kind, point.value), environment
 
 
 def _asked(
@@ -120,7 +112,7 @@ def _asked(
         queries: list[_Query] = []
         try:
             for number, question in enumerate(questions):
-                queries.append(_Query(question, Path(top) / str(number)))
+                queries.append(_Query(*question, Path(top) / str(number)))
             _wait(queries, timeout_s, stop)
         finally:
             answers = [each.answer(timeout_s) for each in queries]

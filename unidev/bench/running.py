@@ -1,22 +1,24 @@
-"""Runs all tasks on one backend, within a time limit."""
+"""Runs all tasks on one backend, within a time limit: each call repeated until it is known."""
 
 from __future__ import annotations
 
 import datetime
+import gc
 import os
 import platform
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from unidev.backends.boundary import errors_of
 from unidev.backends.versions import framework_version
 from unidev.bench import textbook
-from unidev.bench.measuring import FULL, QUICK, measure
 from unidev.bench.results import BANDWIDTH, Bench, DeviceRecord, GpuRecord, Result
+from unidev.bench.spread import summary
 from unidev.bench.tasks import Host, floor_tasks, matrix_tasks, transfer_tasks
 from unidev.contract.backend import Unsupported
 from unidev.errors import FrameworkError, UnidevError, UnsupportedOperation
+from unidev.system.collecting import collection_paused
 from unidev.system.gpu_state import driver_version, read_states
 from unidev.system.machine import cpu_mhz
 from unidev.system.version import __version__
@@ -25,6 +27,7 @@ from unidev.tensors.devices import devices_of, memory
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from unidev.bench.spread import Summary
     from unidev.bench.tasks import Task
     from unidev.contract.backend import Backend
     from unidev.device import Device
@@ -34,6 +37,26 @@ if TYPE_CHECKING:
 
 QUICK_S, FULL_S = 80.0, 1800.0
 """For each device: after this many seconds on it, no further task of it is started."""
+
+
+_SAMPLE_S = 1e-3
+"""Shorter calls are repeated within one timing, so that the clock's own cost is negligible."""
+_MOST_CALLS = 1000
+
+
+class Effort(NamedTuple):
+    """How much time to spend on one measurement."""
+
+    budget_s: float = 0.4
+    most: int = 30
+    """The most timings to take; fewer if the budget is used up."""
+    least: int = 5
+    few: int = 3
+    """The number of timings if one call takes longer than the budget."""
+
+
+QUICK = Effort()
+FULL = Effort(budget_s=2.0, most=100, least=11, few=5)
 
 
 def run(
@@ -117,3 +140,29 @@ def _result(task: Task, backend: Backend, *, is_full: bool, is_late: bool) -> Re
             return replace(empty, summary=measure(task.prepare(), FULL if is_full else QUICK))
     except UnidevError as error:
         return replace(empty, reason=str(error))
+
+
+def measure(
+    call: Callable[[], object],
+    effort: Effort = QUICK,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Summary:
+    """Seconds per call; ``call`` itself must wait until its work is done."""
+    call()  # a framework compiles, chooses algorithms and allocates memory
+    began = clock()
+    call()
+    first_s = clock() - began
+    calls = 1 if first_s >= _SAMPLE_S else min(_MOST_CALLS, int(_SAMPLE_S / max(first_s, 1e-9)) + 1)
+    least = effort.few if first_s > effort.budget_s else effort.least
+    seconds: list[float] = []
+    gc.collect()
+    with collection_paused():
+        began = clock()
+        while len(seconds) < least or (
+            len(seconds) < effort.most and clock() - began < effort.budget_s
+        ):
+            start = clock()
+            for _ in range(calls):
+                call()
+            seconds.append((clock() - start) / calls)
+    return summary(seconds)

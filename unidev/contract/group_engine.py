@@ -170,10 +170,6 @@ class GroupEngine(BackendPart, ABC):
     def all_gather(self, flat: Tensor) -> Sequence[Tensor]:
         """The tensors of all workers, which have one shape and dtype, by rank, in new memory."""
 
-    @abstractmethod
-    def barrier(self) -> None:
-        """Return when all workers have called it."""
-
     def abort(self, reason: str) -> None:  # noqa: ARG002  for engines whose errors can have it
         """Let the others' calls raise that wait for this worker, which has left one in the middle.
 

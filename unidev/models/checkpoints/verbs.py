@@ -1,4 +1,4 @@
-"""Checkpoints: ``save_parameters`` and ``load_parameters``."""
+"""Checkpoints: ``save_parameters``, ``load_parameters``, and an optimizer's state."""
 
 from __future__ import annotations
 
@@ -321,3 +321,49 @@ def _write_one(x: Any, values: Array, backend: Backend, doing: str) -> None:
 
 def _loading(model: Any) -> str:
     return f"loading a {kind_of(model)}; its values are unchanged"
+
+
+def save_optimizer(optimizer: Any, path: str, backend: Backend) -> None:
+    """Write what the optimizer needs to go on, completely or not at all.
+
+    Raises:
+        UnsupportedOperation: its state cannot be read.
+        OSError: the file cannot be written.
+    """
+    import numpy as np
+
+    from unidev.models.checkpoints.format import Entry, metadata, write_checkpoint
+    from unidev.system.atomic_file import replacing
+
+    state = call(
+        backend, backend.models.optimizer_state, optimizer,
+        doing=f"reading the state of a {kind_of(optimizer)}",
+    )  # fmt: skip
+    arrays = {name: np.asarray(values, order="C") for name, values in state.items()}
+    entries = [Entry(name, str(x.dtype.name), x.shape) for name, x in arrays.items()]
+    with replacing(path) as file:
+        write_checkpoint(
+            file, entries, lambda entry: arrays[entry.name], metadata(backend.name, {}, {})
+        )
+
+
+def load_optimizer(model: Any, optimizer: Any, path: str, backend: Backend) -> None:
+    """Give the optimizer of ``model`` the state in a file that ``save_optimizer`` has written.
+
+    Raises:
+        CheckpointError: the file is damaged, or that of another optimizer, which is unchanged.
+        UnsupportedOperation: its state cannot be written.
+    """
+    import numpy as np
+
+    from unidev.models.checkpoints.format import nbytes
+    from unidev.models.checkpoints.reading import opened_checkpoint
+
+    with opened_checkpoint(path) as file:
+        file.check()
+        state = {
+            name: file.read(entry, np.empty(nbytes(entry), np.uint8))
+            for name, entry in file.entries.items()
+        }
+    with errors_of(backend, f"loading a {kind_of(optimizer)}"):
+        backend.models.load_optimizer_state(model, optimizer, state)

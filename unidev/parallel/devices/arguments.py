@@ -19,7 +19,7 @@ from unidev.system.arguments import real_number
 from unidev.system.wording import count_text, kind_of, shown
 from unidev.tensors.checks import check_memory
 from unidev.tensors.containers import Opened
-from unidev.tensors.device_messages import two_backends
+from unidev.tensors.device_messages import mixed_backends
 from unidev.tensors.devices import resolve_device
 
 if TYPE_CHECKING:
@@ -149,10 +149,7 @@ def one_backend(tensors: Sequence[tuple[Tensor, Backend]], name: str) -> Backend
         raise NotATensorError(f"{name} contains no tensors.")
     for _, backend in tensors:
         if backend is not tensors[0][1]:
-            raise BackendMismatchError(
-                two_backends(f"{name} holds tensors", tensors[0][1].name, backend.name),
-                backend=backend.name,
-            )
+            raise mixed_backends(f"{name} holds tensors", tensors[0][1], backend)
     check_memory(tensors[0][1], [x for x, _ in tensors])
     return tensors[0][1]
 

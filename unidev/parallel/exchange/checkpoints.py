@@ -11,8 +11,12 @@ import shutil
 from typing import TYPE_CHECKING, Any
 
 from unidev.errors import CheckpointError
-from unidev.models.checkpoints.optimizers import load_optimizer, save_optimizer
-from unidev.models.checkpoints.verbs import load_parameters, save_parameters
+from unidev.models.checkpoints.verbs import (
+    load_optimizer,
+    load_parameters,
+    save_optimizer,
+    save_parameters,
+)
 from unidev.system.atomic_file import SUFFIX, sync, write_whole
 
 if TYPE_CHECKING:
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
 
 _MODEL, _OPTIMIZER = "model.safetensors", "optimizer.safetensors"
 _LAST = "last"
-"""The file with the name of the last one; without it the highest step is the last."""
+"""The file with the name of the last one; without it there is none."""
 _NAME = re.compile(r"step-(\d+)(?:-\d+)?")
 """With another number where the step was written before."""
 
@@ -65,12 +69,12 @@ def _free(folder: Path, step: int) -> Path:
 
 def newest(folder: Path) -> tuple[int, dict[str, bytes]]:
     """The step of the checkpoint written last, or 0, and the content of its files."""
-    found = _all(folder)
-    if not found:
-        return 0, {}
     file = folder / _LAST
     name = file.read_text(encoding="utf-8") if file.exists() else ""
-    step, last = next((each for each in found if each[1].name == name), max(found))
+    found = [each for each in _all(folder) if each[1].name == name]
+    if not found:
+        return 0, {}
+    [(step, last)] = found
     return step, {file.name: file.read_bytes() for file in sorted(last.iterdir())}
 
 

@@ -215,10 +215,6 @@ class HostEngine(_OwnEngine):
         found = self._carrier.all_gather(own.reshape(-1))
         return [self._made(each.reshape(own.shape), flat) for each in found]
 
-    def barrier(self) -> None:
-        """Return when all have come."""
-        self._carrier.all_gather(np.empty(1, "uint8"))
-
     def _read(self, flat: Tensor) -> Array:
         """The values in memory that may be written to, in the order of C."""
         return np.asarray(self.backend.to_numpy(flat), order="C")
@@ -242,6 +238,3 @@ class SingleWorkerEngine(_OwnEngine):
     def all_gather(self, flat: Tensor) -> Sequence[Tensor]:
         """A copy."""
         return [self.backend.copy_to(flat, self.backend.device_of(flat), False)]
-
-    def barrier(self) -> None:
-        """There is no other."""

@@ -11,7 +11,7 @@ from unidev.parallel.messages.channel import check_process
 
 if TYPE_CHECKING:
     from unidev.contract.group_engine import Rendezvous
-    from unidev.parallel.messages.channel import Link
+    from unidev.parallel.messages.channel import Channel, EngineLink
     from unidev.system.host.board import Mark
 
 MOST = 4096
@@ -32,7 +32,7 @@ class Membership:
     timeout_s: float
     checkpoints: str | None
     attempt: int
-    channel: Link | None
+    channel: Channel | EngineLink | None
     """None if there are no other workers."""
     mark: Mark
     first_gpu: int = 0

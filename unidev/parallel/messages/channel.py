@@ -7,9 +7,12 @@ import pickle
 import signal
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from unidev.errors import CollectiveError, UnsupportedOperation
+from unidev.parallel.messages.comparing import difference
 from unidev.system.host.frames import (
     AGREED,
     COMPARE,
@@ -28,24 +31,10 @@ from unidev.system.host.frames import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unidev.contract.group_engine import GroupEngine
+    from unidev.device import Device
     from unidev.parallel.messages.comparing import Description
     from unidev.system.host.shared_memory import SharedMemory
-
-
-class Link(Protocol):
-    """How a worker agrees with the others."""
-
-    def compare(self, number: int, description: Description) -> str | None:
-        """How the workers differ at collective ``number``, or None; blocks for all of them."""
-
-    def shared(self, content: bytes) -> bytes:
-        """The ``content`` of worker 0, on every worker."""
-
-    def give_up(self, said: str, *, is_consequence: bool) -> None:
-        """Tell all others that this worker has left a collective, and let those raise that wait."""
-
-    def heard(self, wait_s: float = 0.0) -> str:
-        """What another worker has said by ``give_up``, or "", if none does within ``wait_s``."""
 
 
 class Channel:
@@ -156,6 +145,44 @@ class Channel:
                         self._frames[_key(frame)] = frame
                     self._arrived.notify_all()
         os.killpg(0, signal.SIGKILL)
+
+
+class EngineLink:
+    """The counterpart of a run's ``Channel`` by which ``Group`` agrees, through the engine."""
+
+    def __init__(self, engine: GroupEngine, device: Device, rank: int) -> None:
+        self.engine = engine
+        self._device = engine.backend.cpu if engine.on_host else device
+        self._rank = rank
+        self._heard = ""
+
+    def compare(self, number: int, description: Description) -> str | None:  # noqa: ARG002  all come in one order
+        """How the workers differ, or None; blocks for all of them."""
+        found = [pickle.loads(each) for each in self._gathered(pickle.dumps(description))]  # noqa: S301  our own group's
+        return difference(dict(enumerate(found)))
+
+    def shared(self, content: bytes) -> bytes:
+        """The ``content`` of worker 0, on every worker."""
+        return self._gathered(content if self._rank == 0 else b"")[0]
+
+    def give_up(self, said: str, *, is_consequence: bool) -> None:  # noqa: ARG002  nobody watches
+        """Abort the engine; the others read there why."""
+        threading.Thread(target=self.engine.abort, args=(said,), daemon=True).start()
+
+    def heard(self, wait_s: float = 0.0) -> str:
+        """The reason of an engine that was aborted, once an exchange has failed."""
+        if wait_s and not self._heard:
+            self._heard = self.engine.aborted()
+        return self._heard
+
+    def _gathered(self, content: bytes) -> list[bytes]:
+        engine, backend = self.engine, self.engine.backend
+        sizes = [found[0] for found in engine.gather_numbers([len(content)], self._device)]
+        padded = np.zeros(max(1, *sizes), "uint8")
+        padded[: len(content)] = np.frombuffer(content, "uint8")
+        x = backend.from_numpy(padded, backend.dtypes["uint8"], self._device)
+        found = zip(engine.all_gather(x), sizes, strict=True)
+        return [backend.to_numpy(each)[:size].tobytes() for each, size in found]
 
 
 def check_process(worker: int) -> None:

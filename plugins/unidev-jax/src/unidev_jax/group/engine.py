@@ -91,7 +91,7 @@ class JaxEngine(GroupEngine):
         self._programs = {name: _program(mesh, work) for name, work in _OPERATIONS.items()}
         self._programs["gather"] = _program(mesh, jax.lax.all_gather)
         with _without_gloos_lines():
-            self.barrier()
+            self._run("sum", np.ones(1, _WORD))
 
     def gather_numbers(self, numbers: Sequence[int], device: Device) -> Sequence[Sequence[int]]:  # noqa: ARG002
         """As all bytes travel."""
@@ -113,10 +113,6 @@ class JaxEngine(GroupEngine):
     def all_gather(self, flat: Tensor) -> Sequence[Tensor]:
         """``jax.lax.all_gather``, of their bits."""
         return [_like(flat, each) for each in self._gathered(_values(flat))]
-
-    def barrier(self) -> None:
-        """A sum, which no worker has before all have given theirs."""
-        self._run("sum", np.ones(1, _WORD))
 
     def leave(self) -> None:
         """Disconnect from the service. gloo's threads end with the process."""

@@ -91,11 +91,6 @@ class MxnetEngine(GroupEngine):
                     whole[begin : begin + part.size].copyto(x[start : start + part.size])
             return [_like(flat, x) for x in found]
 
-    def barrier(self) -> None:
-        """The scheduler's, once all that was computed before is done."""
-        mx.nd.waitall()
-        self._store._barrier()
-
     def leave(self) -> None:
         """Free the kvstore; the launcher ends its server and scheduler."""
         if self.carries:

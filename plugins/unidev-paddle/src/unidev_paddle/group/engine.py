@@ -111,11 +111,6 @@ class PaddleEngine(GroupEngine):
         parts = operations.split(found, [sent.shape[0]] * self._size, 0)
         return [operations.reshape(part.view(flat.dtype), flat.shape) for part in parts]
 
-    def barrier(self) -> None:
-        """A sum, which no worker has before all have given theirs."""
-        one = paddle.to_tensor([1.0], place=self._here)
-        self.all_reduce(one, "sum").numpy()
-
     def abort(self, reason: str) -> None:  # noqa: ARG002  there is no place for it
         """The others wait before gloo does, but for moments."""
         if self._arrivals is not None:

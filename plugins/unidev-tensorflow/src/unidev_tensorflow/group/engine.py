@@ -138,11 +138,6 @@ class TensorFlowEngine(GroupEngine):
             parts: list[Tensor] = tf.unstack(_from_carried(found, x.dtype), self._size)
             return parts
 
-    def barrier(self) -> None:
-        """A sum, which no worker has before all have given theirs."""
-        with self._scope():
-            self.all_reduce(tf.ones(1), "sum").numpy()
-
     def abort(self, reason: str) -> None:
         """TensorFlow only lets go of this worker's own calls."""
         context.context().abort_collective_ops(tf.errors.UNAVAILABLE, reason)

@@ -143,12 +143,6 @@ class TorchEngine(GroupEngine):
         dist.all_gather([_bytes_of(x) for x in found], _bytes_of(flat))
         return found
 
-    def barrier(self) -> None:
-        """A sum, which no worker has before all have given theirs."""
-        one = torch.ones(1, device=self._here)
-        dist.all_reduce(one)
-        one.item()  # waits for a GPU
-
     def abort(self, reason: str) -> None:
         """Close the group, also the program's own: its next call would be taken for one of ours."""
         dist.distributed_c10d._get_default_store().set(_REASON, reason)

@@ -17,7 +17,7 @@ from unidev import nn
 from unidev.contract.backend import Unsupported
 from unidev.contract.models import Stored
 from unidev.models.checkpoints.format import CODES
-from unidev.models.checkpoints.optimizers import load_optimizer, save_optimizer
+from unidev.models.checkpoints.verbs import load_optimizer, save_optimizer
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.inputs import shapes
 from unidev_conformance.kit.inputs.samples import counting
