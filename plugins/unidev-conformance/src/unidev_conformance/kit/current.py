@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 import unidev
 from unidev.contract.backend import Unsupported
@@ -39,9 +42,25 @@ def _standing_in(bench: Workbench, device: Device) -> AbstractContextManager[Any
 
 
 def defaults(bench: Workbench) -> dict[str, object]:
-    """The framework's settings, without its generators of random numbers."""
-    state = bench.probe.global_state()
-    return {name: value for name, value in state.items() if "random" not in name}
+    """The framework's settings and NumPy's, without generators of random numbers.
+
+    And the filters of whole kinds of warnings: those of single ones come with modules.
+    """
+    state = dict(bench.probe.global_state())
+    state["filters"] = [
+        f for f in warnings.filters if f[2].__module__ == "builtins" and not (f[1] or f[3])
+    ]
+    state["NumPy's errors"] = np.geterr()
+    if bench.simulated and not isinstance(bench.probe.current, Unsupported):
+        state["current"] = dict(bench.probe.current())
+    return {n: value for n, value in state.items() if "random" not in n and "rng" not in n}
+
+
+def check_unchanged(bench: Workbench, before: dict[str, object], where: str) -> None:
+    """The settings are those of ``before``."""
+    after = defaults(bench)
+    changed = [f"{n}: {x}, now {after.get(n)}" for n, x in before.items() if after.get(n) != x]
+    assert not changed, f"{where} has changed the framework's defaults: {'; '.join(changed)}"
 
 
 def check_ends(bench: Workbench, device: Device, error: type[BaseException]) -> None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev_conformance.judging.outcomes import InconclusiveError
+from unidev_conformance.kit.differences import difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from unidev.contract.probe import Probe
     from unidev.device import Device
 
-_SHOWN_BYTES = 32
 _ROUNDED_BYTES = 4096
 """A block of memory may be so much larger, or twice as large, as was asked for."""
 _MOST_ENTRIES = 8
@@ -93,7 +93,7 @@ class Oracle:
     def check_content(self, found: bytes, expected: bytes, where: str) -> None:
         """The bytes that were read before are those expected."""
         if found != expected:
-            raise AssertionError(f"{where}: {_difference(found, expected)}")
+            raise AssertionError(f"{where}: {difference(found, expected)}")
 
     def check_memory(self, x: Any, device: Device, expected: bytes, where: str) -> None:
         """The memory of ``x`` has these bytes, if this process can look there itself."""
@@ -184,18 +184,6 @@ def overlapping_bytes(mine: Sequence[Extent], other: Sequence[Extent]) -> int:
 def shown(extents: Sequence[Extent]) -> str:
     """Addresses and lengths, for messages and evidence."""
     return ", ".join(f"{each.address:#x}+{each.nbytes}" for each in extents)
-
-
-def _difference(found: bytes, expected: bytes) -> str:
-    if len(found) != len(expected):
-        return f"{len(found)} bytes instead of {len(expected)}"
-    at = next(i for i, (a, b) in enumerate(zip(found, expected, strict=True)) if a != b)
-    start = at - at % 16
-    has, wanted = (
-        f"{each[start:at].hex()}>{each[at : start + _SHOWN_BYTES].hex(' ', 4)}"
-        for each in (found, expected)
-    )
-    return f"bytes differ from byte {at} of {len(expected)} on, at >: {has} instead of {wanted}"
 
 
 class Evidence:

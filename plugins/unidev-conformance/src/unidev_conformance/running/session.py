@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from unidev.backends.versions import framework_version
+from unidev.contract.optional import Unsupported
 from unidev.tracing.call_site import passing_over
+from unidev_conformance import HARDWARE
 from unidev_conformance.events import (
     Alive,
     End,
@@ -34,6 +36,8 @@ from unidev_conformance.judging.expectations import (
     problems_of,
 )
 from unidev_conformance.judging.outcomes import Outcome, outcome_of
+from unidev_conformance.kit.current import check_unchanged, defaults
+from unidev_conformance.kit.differences import of_assertion
 from unidev_conformance.kit.subject import Refusal, described, load_subject
 from unidev_conformance.kit.workbench import Workbench, need_probe
 from unidev_conformance.running.catalog import GROUPS, PROFILES, all_checks, check_of, every_check
@@ -193,11 +197,18 @@ class ConformanceSession:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> Generator[None, Any, Any]:
-        """Before a check that needs an ability, find out whether the backend declines."""
-        each = _check(pyfuncitem)
-        for ability in each.needs if each else ():
-            pyfuncitem.stash[_BENCH].require(ability)
-        return (yield)
+        """Before a check, whether the backend declines what it needs; after it, the defaults."""
+        each, bench = _check(pyfuncitem), pyfuncitem.stash.get(_BENCH, None)
+        if each is None or bench is None:
+            return (yield)
+        for ability in each.needs:
+            bench.require(ability)
+        if isinstance(bench.probe, Unsupported) or each.profile == HARDWARE:
+            return (yield)
+        before = defaults(bench)
+        result = yield
+        check_unchanged(bench, before, f"{each.id}, which passes otherwise,")
+        return result
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -258,7 +269,12 @@ class ConformanceSession:
 
 
 def _located(outcome: Outcome, error: BaseException | None) -> Outcome:
-    """The outcome; for an error, with where it was raised, which may be in the backend."""
+    """The outcome; for an error, with where it was raised, which may be in the backend.
+
+    For a comparison that fails, with both of its sides.
+    """
+    if outcome.result == "fail" and error is not None and (said := of_assertion(error)):
+        return Outcome("fail", f"{outcome.message}\n{said}")
     if outcome.result != "error" or error is None or error.__traceback__ is None:
         return outcome
     frame = traceback.extract_tb(error.__traceback__)[-1]

@@ -101,13 +101,10 @@ def test_replicas(bench: Workbench) -> None:
             with parallel.net.replica(index) as model:
                 where = f"{parallel.where}, replica {index}"
                 for one, other in sample.probe.tied(model):
-                    assert bench.oracle.storage(one) == bench.oracle.storage(other), (
-                        f"{where}: a tie"
-                    )
+                    assert bench.oracle.storage(one) == bench.oracle.storage(other), where
                 assert sample.probe.frozen(model) == frozen, f"{where}: other parameters are frozen"
-                assert list(map(id, sample.probe.objects(model))) == objects, (
-                    f"{where}: new objects"
-                )
+                found = list(map(id, sample.probe.objects(model)))
+                assert found == objects, f"{where}: new objects"
                 extents.append({e for found in sample.memory().values() for e in found if e.nbytes})
         for (i, a), (j, b) in combinations(enumerate(extents), 2):
             for p in a:
@@ -228,9 +225,7 @@ def test_statistics(bench: Workbench) -> None:
         means = neural.running_means(shares, biases, momentum=0.5)
         for name, mean in zip(names, means, strict=True):
             running = found[f"{name}.running_mean"]
-            assert np.allclose(running, mean, atol=1e-4), (
-                f"{where}: the running mean of {name} is {running.tolist()}, not {mean.tolist()}"
-            )
+            assert np.allclose(running, mean, atol=1e-4), f"{where}: the running mean of {name}"
 
     averaged()
 

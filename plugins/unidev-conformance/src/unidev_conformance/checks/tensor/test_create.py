@@ -15,7 +15,13 @@ from hypothesis import example, given
 
 import unidev
 from unidev.contract.backend import Extent, Unsupported
-from unidev_conformance.kit.current import ENDS, check_ends, defaults, suspended_within
+from unidev_conformance.kit.current import (
+    ENDS,
+    check_ends,
+    check_unchanged,
+    defaults,
+    suspended_within,
+)
 from unidev_conformance.kit.filling import check_filled
 from unidev_conformance.kit.inputs import samples, strategies
 from unidev_conformance.kit.inputs.strategies import a_handful
@@ -233,16 +239,14 @@ def test_each_dtype_on_each_device(bench: Workbench) -> None:
 @check(required=True, over="devices")
 def test_scope_restores(bench: Workbench, device: Device) -> None:
     """New tensors land on the device of ``with device:``, and after it where they did before."""
-    before = dict(bench.probe.global_state())
+    before = defaults(bench)
     for name, make in _MAKERS.items():
         bench.oracle.check_device(make(), bench.cpu, f"{name} before the block")
         with device as entered:
             assert entered is device, f"`with {device} as d`: d is {entered!r}"
             bench.oracle.check_device(make(), device, f"{name} inside `with {device}`")
         bench.oracle.check_device(make(), bench.cpu, f"{name} after `with {device}`")
-    after = dict(bench.probe.global_state())
-    changed = [key for key in before if after.get(key) != before[key] and "random" not in key]
-    assert not changed, f"`with {device}` has changed the framework's {changed}"
+    check_unchanged(bench, before, f"`with {device}`")
 
 
 @check(required=True, needs=("native_scope",), over="gpus")
@@ -263,7 +267,7 @@ def test_scope_restores_after_exception(bench: Workbench, device: Device) -> Non
     outside = defaults(bench)
     for error in (ZeroDivisionError, KeyboardInterrupt, SystemExit):
         check_ends(bench, device, error)
-        assert defaults(bench) == outside, f"the framework's defaults after {error.__name__}"
+        check_unchanged(bench, outside, f"{error.__name__} in {device}")
     for name, end in ENDS.items():
         suspended = suspended_within(device)
         next(suspended)
@@ -273,8 +277,7 @@ def test_scope_restores_after_exception(bench: Workbench, device: Device) -> Non
         gc.collect()
         where = f"after a generator in {device} was {name}"
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, where)
-        found = defaults(bench)
-        assert found == outside, f"the framework's defaults {where}: {found}, not {outside}"
+        check_unchanged(bench, outside, where)
 
 
 @check(over="all_pairs")
@@ -305,11 +308,11 @@ def test_scopes_end_in_any_order(bench: Workbench, first: Device, second: Device
     where = f"in {second}, entered in {first}, which has ended"
     try:
         bench.oracle.check_device(unidev.zeros(3), second, where)
-        assert defaults(bench) == alone, f"the framework's defaults {where}"
+        check_unchanged(bench, alone, where)
     finally:
         second.__exit__(None, None, None)
     bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after {first}, {second}")
-    assert defaults(bench) == outside, f"the framework's defaults after {first}, {second}"
+    check_unchanged(bench, outside, f"after {first}, {second}: what")
 
 
 @check(over="ring")
@@ -333,11 +336,11 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
                 bench.oracle.check_device(unidev.zeros(3), device, where)
                 named = unidev.zeros(3, device=bench.cpu)
                 bench.oracle.check_device(named, bench.cpu, f"made there {where}, as asked for,")
-                assert defaults(bench) == alone[device], f"the framework's defaults {where}"
+                check_unchanged(bench, alone[device], where)
                 with bench.cpu:
                     bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"{where}, in another")
                 bench.oracle.check_device(unidev.zeros(3), device, f"{where}, after another")
-                assert defaults(bench) == alone[device], f"the defaults {where}, after another"
+                check_unchanged(bench, alone[device], f"{where}, after another: what")
         except unidev.ScopeError as error:
             refused.append(error)
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after a task's `with {device}`")
@@ -357,7 +360,7 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
     asyncio.run(tasks())
     has_own = not isinstance(bench.backend.native_scope, Unsupported)
     assert len(refused) <= has_own, f"`with {second}` in a second task is refused: {refused}"
-    assert defaults(bench) == outside, f"the framework's defaults after tasks in {first}, {second}"
+    check_unchanged(bench, outside, f"a task in {first} or {second}")
     bench.evidence.add("refused", [str(error) for error in refused])
 
 

@@ -64,9 +64,7 @@ def test_equality_and_hash(bench: Workbench) -> None:
         others = [unidev.list_devices()[position], unidev.as_device(str(device))]
         for other in others:
             assert other == device, f"{device} was made twice, and the two are unequal"
-            assert bench.works(hash, other) == bench.works(hash, device), (
-                f"{device}: two different hashes"
-            )
+            assert bench.works(hash, other) == bench.works(hash, device), f"{device}: its hashes"
         assert {device: 1}.get(others[0]) == 1, f"{device} is not found in a dict"
         for index, another in enumerate(bench.devices):
             if index != position:

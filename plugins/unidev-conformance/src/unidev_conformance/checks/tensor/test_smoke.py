@@ -93,9 +93,8 @@ def _calibrate_gradient(bench: Workbench, device: Device) -> None:
     values = samples.counting()
     for factor, function in ((1, lambda x: x), (3, lambda x: x + x + x)):
         found = bench.probe.gradient(function, values, device)
-        assert np.array_equal(found, np.full_like(values, factor)), (
-            f"the gradient of the sum of {factor} times x is {found}"
-        )
+        expected = np.full_like(values, factor)
+        assert np.array_equal(found, expected), f"the gradient of the sum of {factor} times x"
 
 
 @check(required=True, over="devices")
@@ -121,10 +120,7 @@ def test_globals_restored(bench: Workbench) -> None:
     for device in bench.devices:
         _use_everything(bench, device)
     after = dict(bench.probe.global_state())
-    changed = [name for name in before if before[name] != after.get(name)]
-    assert before == after, "changed: " + "; ".join(
-        f"{name}: {_shown(before[name])} became {_shown(after.get(name))}" for name in changed
-    )
+    assert after == before, "the framework's defaults have changed"
     bench.evidence.add("unchanged", sorted(before))
 
 
@@ -147,11 +143,6 @@ def _fail_within(device: Device) -> None:
     with device:
         unidev.zeros(3)
         raise ZeroDivisionError("as a user's own code may, within the scope")
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) < 80 else text[:77] + "…"
 
 
 @check(required=True)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import unidev
 from unidev_conformance.kit.models.sample_models import Sample
-from unidev_conformance.kit.oracle import shown
 from unidev_conformance.kit.processes.fresh import check_fresh
 from unidev_conformance.kit.processes.lacking import check_place
 from unidev_conformance.kit.spying import Calls, failing_at
@@ -83,9 +82,7 @@ def check_whole(
         bench.oracle.check_device(x, sample.device, f"{where}: {name}")
     after = sample.memory()
     for name, extents in memory.items():
-        assert extents == after[name], (
-            f"{where}: {name} was on {shown(extents)}, and is on {shown(after[name])}"
-        )
+        assert after[name] == extents, f"{where}: the memory of {name}"
 
 
 @check(required=True, needs=("layers", "models"))

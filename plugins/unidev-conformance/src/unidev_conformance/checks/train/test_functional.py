@@ -132,9 +132,7 @@ def test_mixed_devices(bench: Workbench, here: Device, there: Device) -> None:
             ]
             error = bench.expect(unidev.DeviceMismatchError, case.call, *tensors)
             found = sorted({str(device) for device in error.devices.values()})
-            assert found == sorted({str(here), str(there)}), (
-                f"{case.given}: the error names {error.devices}"
-            )
+            assert found == sorted({str(here), str(there)}), f"{case.given}: {error.devices}"
 
 
 @check(required=True, needs=("functions",), over="devices")

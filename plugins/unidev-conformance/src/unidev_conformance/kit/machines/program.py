@@ -6,6 +6,7 @@ probe, which makes views and writes to tensors in the framework's own calls.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import tempfile
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import unidev
+from unidev_conformance.kit.differences import compared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +61,8 @@ class ProgramError(AssertionError):
     def is_like(self, other: ProgramError) -> bool:
         """Whether the same line fails in the same way."""
         mine, others = (each.program.blocks[-1].lines[-1] for each in (self, other))
-        return (mine, self.message) == (others, other.message)
+        kinds = [each.message.partition(": ")[0] for each in (self, other)]
+        return mine == others and kinds[0] == kinds[1]
 
     def shortened(self, end: float) -> ProgramError:
         """The failure of the same program without the lines that do not matter to it."""
@@ -144,10 +147,17 @@ class Program:
             try:
                 exec(line, self.names)  # noqa: S102  made by a machine of ours
             except Exception as error:  # whatever it is, the contract is that the line works
-                said = "" if isinstance(error, AssertionError) else f" raises {_brief(error)}"
+                said = self._sides(line, error)
                 self.blocks.append(Block(lines[:number], is_needed))
                 raise ProgramError(f"the last line fails{said}", self) from error
         self.blocks.append(Block(lines, is_needed))
+
+    def _sides(self, line: str, error: Exception) -> str:
+        """What the line raises; of an assertion, what it found, and what it expected."""
+        if not isinstance(error, AssertionError):
+            return f" raises {_brief(error)}"
+        said = str(error) or compared(getattr(ast.parse(line).body[0], "test", None), self.value)
+        return said and f": {said}"
 
     def _count(self, line: str) -> None:
         for text in (line, *(self._defined[n] for n in _WORD.findall(line) if n in self._defined)):
