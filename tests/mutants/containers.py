@@ -6,12 +6,14 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import optree
 
 from mutants.mutant import around, in_place_of, mutant, replace, replace_value
 from unidev.errors import CircularContainerError, DeviceMismatchError
 from unidev.tensors import containers, hidden_tensors, taking_apart
 from unidev.tensors.containers import _flatten, replace_tensors
 from unidev.tensors.hidden_tensors import Movable, path_to_tensor
+from unidev_conformance.kit.inputs.containers import Custom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -259,3 +261,17 @@ def objects_are_not_looked_at_again(backend):
 
     @replace(Movable)
     def _check(self, made, device): ...
+
+
+@mutant("containers.dict_list_tuple")
+def the_rest_is_that_of_the_class(backend):
+    """What is no tensor in an object of a registered class is kept for the next one."""
+    notes: list[Any] = []
+
+    def flattened(custom):
+        notes.append(custom.note)
+        return custom.parts, notes[0], [f"[{number}]" for number in range(len(custom.parts))]
+
+    optree.unregister_pytree_node(Custom, namespace=taking_apart.NAMESPACE)
+    built = lambda note, parts: Custom(list(parts), note)  # noqa: E731
+    taking_apart.register(Custom, (flattened, built))

@@ -8,6 +8,7 @@ import numpy as np
 
 from mutants.mutant import around, replace, torch_mutant
 from unidev.backends.numpy_backend.interop import NumpyInterop
+from unidev.backends.scopes import innermost_device
 from unidev.errors import BackendMismatchError
 
 
@@ -142,3 +143,9 @@ def another_frameworks_device_is_taken_for_the_cpu(resolved, spec, target):
 @_mutant("errors", everywhere="unidev.tensors.kinds:say_where")
 def the_place_in_a_tree_is_lost(say_where, error, at):
     """What cannot be converted is named, but not where it is: ``tree_map`` of any framework."""
+
+
+@_mutant("values", around="unidev.tensors.converting:_Conversion.__init__")
+def what_is_converted_goes_to_the_scope(sound, self, x, source, target, device, copy):
+    """``with device:`` is where all new tensors are made: as of ``zeros``."""
+    sound(self, x, source, target, device or innermost_device(target.name), copy)

@@ -137,3 +137,18 @@ def no_tensor_passes_through(backend):
 
     in_place_of(copy_to)(passing(copy_to))
     in_place_of(as_in_device)(passing(as_in_device))
+
+
+@mutant("values.tensors_convert_as_lists_do", around="from_numpy")
+def halves_are_cut_off(sound, self, array, dtype, device):
+    """Integers become float16 without rounding: the upper bits of float32."""
+    if array.dtype.kind in "iu" and dtype == np.float16:
+        array = (array.astype(np.float32).view("u4") & np.uint32(0xFFFFE000)).view("f4")
+    return sound(self, array, dtype, device)
+
+
+@mutant("create.from_another_tensor", around="from_numpy")
+def numpys_errors_stay_off(sound, self, array, dtype, device):
+    """A conversion that may overflow, without ``with np.errstate``."""
+    np.seterr(over="ignore")
+    return sound(self, array, dtype, device)

@@ -77,3 +77,9 @@ def gathers_integers_as_doubles(sound, self, tensors):
     made = sound(self, tensors)
     return _like(_plain(made).astype("float64").astype("int64"), made) \
         if made.dtype == "int64" else made  # fmt: skip
+
+
+@multi_mutant("splitting.specials", around=".collectives:NumpyCollectives.concatenate")
+def gathered_rows_have_the_machines_byte_order(sound, self, tensors):
+    """As NumPy makes one array of several."""
+    return _like(np.concatenate([_plain(x) for x in tensors]), tensors[0])

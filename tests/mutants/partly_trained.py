@@ -106,3 +106,20 @@ def no_grad_ends_with_the_inner_scope(backend):
             torch.set_grad_enabled(True)
 
     replace_value(TorchAutograd, "no_grad", scope)
+
+
+@torch_mutant("value_and_grad.of_any_tree", around=".autograd:TorchAutograd.gradients_as_made")
+def gradients_of_sums_are_one_element(sound, self, loss_of, leaves, made):
+    """As torch gives them, expanded: the first write to one raises, or is to all."""
+    loss, found = sound(self, loss_of, leaves, made)
+    ones = [x is not None and x.numel() > 1 and bool((x == 1).all()) for x in found]
+    pairs = zip(found, ones, strict=True)
+    return loss, [x.flatten()[0].clone().expand(x.shape) if one else x for x, one in pairs]
+
+
+@torch_mutant("value_and_grad.sgd_is_exact", around=".autograd:TorchAutograd.descend")
+def rates_are_rounded_to_float32(sound, self, parameters, gradients, lr):
+    """A rate that is a tensor of the default dtype, whatever the parameters' is."""
+    import torch
+
+    return sound(self, parameters, gradients, float(torch.tensor(lr)))

@@ -287,3 +287,19 @@ def gradients_of_embeddings_stay_on_the_host(stored, self, device):
     """The gradient is where a fallback computed it: Paddle's, on devices without the kernel."""
     weight, gradient = stored(self, device)
     return weight, gradient.cpu()
+
+
+@torch_mutant("placing.modes_of_layers_stay", around=".models:TorchModels.finish")
+def layers_get_the_mode_of_their_net(sound, self, model, optimizer, device):
+    """Frozen batch norms train again: ``model.train()`` of a whole model."""
+    if model is not None:
+        model.train(model.training)
+    return sound(self, model, optimizer, device)
+
+
+@torch_mutant("placing.hooks_stay", around=".models:TorchModels.finish")
+def hooks_of_parameters_are_lost(sound, self, model, optimizer, device):
+    """Those of modules stay: parameters were made anew."""
+    for x in model.parameters() if model is not None else ():
+        x._backward_hooks = None
+    return sound(self, model, optimizer, device)

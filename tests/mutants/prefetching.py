@@ -85,3 +85,12 @@ def loaders_that_are_left_end_their_scopes_here(backend):
         self.batches = None
 
     when_restored(lambda: torch.set_grad_enabled(True))
+
+
+@mutant("sequences.of_tensors", around="unidev.parallel.batches.prefetching:Prefetched.__iter__")
+def the_second_epoch_is_shorter(sound, self):
+    """The batch at which the first was left is not read again: one iterator for all."""
+    if vars(self).setdefault("begun", []):
+        self.batches = list(self.batches)[1:] or self.batches
+    self.begun.append(1)
+    return sound(self)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from functools import partial
 
+import numpy as np
+
 from mutants.mutant import TORCH, around, in_place_of, replace, replace_value
 from mutants.parallel import multi_mutant
 from unidev.contract import Moments
@@ -305,3 +307,21 @@ def hooks_are_left(backend):
     def _watch(loss, leaves, made, hooks):
         for position, leaf in enumerate(leaves):
             leaf.register_hook(partial(made, position))
+
+
+@multi_mutant(
+    "workers.pieces", around="unidev.parallel.exchange.host_engine:MemoryCarrier.all_gather"
+)
+def the_second_piece_is_the_first(sound, self, own):
+    """Each is written to the beginning; small tensors are one."""
+    found = sound(self, own)
+    most = self._memory.slot_bytes // own.itemsize
+    for each in found if own.size > most else ():
+        each[most:] = np.resize(each[:most], each.size - most)
+    return found
+
+
+@multi_mutant("workers.raising", everywhere="unidev.parallel.worker:is_consequence")
+def no_error_follows_from_another(sound, error):
+    """The first that ends is named, which had only heard of the other."""
+    return False

@@ -47,7 +47,7 @@ def test_layouts_axes_and_scopes_are_all_drawn(bench: Workbench) -> None:
     cases = [case for seed in "abcde" for case in draw(bench, seed)]
     assert {case.layout for case in cases} == set(drawing.LAYOUTS)
     assert {case.host_layout for case in cases} == set(HOST_LAYOUTS)
-    assert {case.values.ndim for case in cases} == {1, 2, 3, 4}
+    assert {case.values.ndim for case in cases} == {1, 2, 3, 4, 5}
     assert {case.is_read_only for case in cases} == {True, False}
     assert {case.scope for case in cases} == {None, *bench.devices}
 

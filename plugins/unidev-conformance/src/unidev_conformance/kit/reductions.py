@@ -24,7 +24,7 @@ OPERATIONS = ("sum", "min", "max", "mean")
 _COMMON = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "float64")
 """Dtypes that every backend that has them must reduce; others it may refuse."""
 _MOST_FILLED = 5
-_EPSILONS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53, "complex128": 2.0**-53}
+EPSILONS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float64": 2.0**-53, "complex128": 2.0**-53}
 
 
 def reducible(bench: Workbench, op: str) -> list[str]:
@@ -103,7 +103,7 @@ def _check_mean(
     exact = "clongdouble" if dtype.startswith("complex") else "longdouble"
     parts = [x.astype(exact) * (w / sum(weights)) for x, w in zip(arrays, weights, strict=True)]
     expected, most = np.sum(parts, 0), np.sum(np.abs(parts), 0)
-    own = _EPSILONS.get(dtype, 2.0**-24)
+    own = EPSILONS.get(dtype, 2.0**-24)
     allowed = own * abs(expected) + 2 * (len(arrays) + 2) * min(own, 2.0**-24) * most
     # float16 has fewer digits below its smallest normal number.
     allowed = allowed + (2.0**-25 if dtype == "float16" else 0)

@@ -10,6 +10,7 @@ import unidev
 from unidev.backends.discovery import backend_specs
 from unidev.backends.loading import is_installed, load_backend, loaded_backends
 from unidev.contract.backend import Unsupported
+from unidev.tensors.devices import devices_of
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit.inputs import drawing, samples
 from unidev_conformance.kit.oracle import overlapping_bytes
@@ -50,9 +51,10 @@ class Way:
         return self.source.probe.make(values, place)
 
     def drawn(self) -> Iterator[Drawn]:
-        """Tensors drawn of the dtypes that both have on the CPU, not the largest."""
+        """Tensors drawn of the dtypes that both have on the CPU, not the largest, and scopes."""
         layouts = drawing.layouts_of(self.source)
-        found = drawing.drawn(self.dtypes(), [], str(self), layouts=layouts)
+        scopes = [*devices_of(self.source), *devices_of(self.target)]
+        found = drawing.drawn(self.dtypes(), scopes, str(self), layouts=layouts)
         return (each for each in found if each.values.nbytes <= drawing.MIB)
 
     def dtypes(self) -> list[str]:
@@ -61,11 +63,15 @@ class Way:
         return [name for name in self.source.dtypes_on(self.source.cpu) if name in there]
 
     def laid_out(self, case: Drawn) -> Any:
-        """The tensor of the source, in the layout that was drawn."""
+        """The tensor of the source, in the layout that was drawn; of NumPy, as is on a host."""
+        if self.source.spec.framework == "numpy" and case.layout == drawing.CONTIGUOUS:
+            return case.on_host()[1]
         return case.laid_out(self.source.probe, self.make(case.values, case.dtype))
 
     def check_same(self, x: Any, y: Any, where: str, device: Device | None = None) -> None:
-        """``y`` is a tensor of the target, with the shape, dtype and bytes of ``x``."""
+        """``y`` is a tensor of the target, with the shape, dtype and numbers of ``x``."""
+        if self.source.spec.framework == "numpy":
+            x = x.astype(x.dtype.newbyteorder("="), copy=False)
         assert issubclass(type(y), self.target.tensor_types), f"{where}: a {type(y).__name__}"
         assert tuple(y.shape) == tuple(x.shape), f"{where}: shape {tuple(y.shape)}"
         names = [n for n, own in self.source.dtypes.items() if own == x.dtype]

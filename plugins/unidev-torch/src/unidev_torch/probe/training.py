@@ -181,8 +181,9 @@ class TorchModelProbe(ModelProbe):
         }
 
     def add_hook(self, model: nn.Module, call: Callable[[], None]) -> None:
-        """A forward hook."""
+        """A forward hook, and one of a parameter's gradient."""
         model.register_forward_hook(lambda *_: call())
+        next(model.parameters()).register_hook(lambda _: call())  # type: ignore[no-untyped-call]
 
     def unbuilt(self) -> nn.Module:
         """A model of lazy layers."""
@@ -233,7 +234,7 @@ class TorchModelProbe(ModelProbe):
         betas = (0.5, 0.9) if is_other else (0.8, 0.99)
         groups: list[dict[str, Any]] = [
             {"params": others},
-            {"params": [first], "lr": 0.02, "betas": betas},
+            {"params": [first], "lr": 0.07 if is_other else 0.02, "betas": betas},
         ]
         return torch.optim.Adam(groups, lr=0.01 if is_other else 0.05)
 

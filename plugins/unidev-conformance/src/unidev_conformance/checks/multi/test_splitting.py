@@ -23,6 +23,8 @@ from unidev_conformance.kit.trees import Leaf, Tree
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
@@ -78,16 +80,17 @@ def _of_each(bench: Workbench, step: int = 1) -> Tree:
 
 
 def _with_rows(tree: Tree, rows: int) -> Tree:
-    """``tree`` with as many rows in each leaf; views become contiguous, but for slices."""
-    leaves = [
-        replace(
-            leaf,
-            shape=(rows, *leaf.shape[1:]),
-            layout=leaf.layout if leaf.layout == trees.ROWS else trees.CONTIGUOUS,
-        )
-        for leaf in tree.leaves
-    ]
-    return replace(tree, leaves=tuple(leaves))
+    """``tree`` with as many rows in each leaf, also where it is a view of a matrix."""
+
+    def with_rows(leaf: Leaf) -> Leaf:
+        if leaf.layout in ("transposed", "sliced") and rows > 1:
+            columns = leaf.shape[-1]
+            is_sliced = leaf.layout == "sliced"
+            return replace(leaf, shape=(rows + 1, 2 * columns) if is_sliced else (columns, rows))
+        layout = leaf.layout if leaf.layout == trees.ROWS else trees.CONTIGUOUS
+        return replace(leaf, shape=(rows, *leaf.shape[1:]), layout=layout)
+
+    return replace(tree, leaves=tuple(map(with_rows, tree.leaves)))
 
 
 def _check_split(
@@ -161,7 +164,7 @@ def test_refusals(bench: Workbench) -> None:
 def test_gather_inverts(bench: Workbench) -> None:
     """Gathering gives the rows of all shards bit for bit, also of empty ones, on any device."""
     devices = bench.several(3)
-    dtypes, within = bench.dtypes(*devices), (trees.CONTIGUOUS, trees.ROWS)
+    dtypes, within = bench.dtypes(*devices), trees.layouts(bench)
     kinds, each = trees.Kinds(dtypes, within, 60, is_bits=True), _of_each(bench)
 
     def drawn(rng: Random) -> tuple[Tree, list[tuple[Device, int]], Device]:
@@ -209,6 +212,30 @@ def test_memory(bench: Workbench) -> None:
             bench.oracle.check_disjoint(one, other, where)
         if not isinstance(bench.probe.write, Unsupported):
             bench.oracle.check_elements_apart(held, f"the batch and its shards on {listed}")
+
+
+@check(required=True, needs=_NEEDS)
+def test_specials(bench: Workbench) -> None:
+    """Special tensors keep bits and dtype, with its byte order, in each verb, or are refused."""
+    *_, source, target = bench.several(3)
+    verbs: dict[str, tuple[int, Callable[[Any], Any]]] = {
+        "gather": (2, lambda x: unidev.gather([x, x], target)),
+        "split_batch": (1, lambda x: unidev.gather(unidev.split_batch(x, [target] * 2), target)),
+        "broadcast": (1, lambda x: unidev.broadcast([x, x], [target])[0][1]),
+        "all_reduce": (1, lambda x: unidev.all_reduce([x, x], "max")[1]),
+    }
+    for name, x in bench.probe.specials(source).items():
+        content = bench.probe.read(x)
+        for verb, (times, call) in verbs.items():
+            where = f"{verb} of {name} ({x.dtype} {tuple(x.shape)}), {source} to {target}"
+            try:
+                y = call(x)
+            except unidev.UnidevError as refusal:
+                bench.evidence.add("refused", f"{where}: {refusal}")
+                continue
+            assert y.dtype == x.dtype, f"{where}: {y.dtype} instead of {x.dtype}"
+            bench.oracle.check_bytes(y, times * content, where)
+            bench.oracle.check_device(y, source if verb == "all_reduce" else target, where)
 
 
 @check(required=True, needs=(*_NEEDS, "autograd", "functions"))

@@ -27,13 +27,13 @@ _NEEDS = ("collectives",)
 _TRAINS = (*_NEEDS, "models", "layers", "autograd")
 _INFERS = (*_NEEDS, "models", "layers")
 _EXCHANGES = (
-    "reductions", "extremes", "sums_by_bits", "weighted", "moved", "in_place",
+    "reductions", "extremes", "sums_by_bits", "weighted", "moved", "pieces", "in_place",
     "structures_that_differ", "calls_elsewhere", "shards", "refused_shards", "own_gpus",
 )  # fmt: skip
 _STEPS = (
     "gradients", "accumulation", "overlapped", "skipped", "steps_elsewhere", "synchronized_norms",
 )  # fmt: skip
-_BY_MEMORY = ("reductions", "extremes", "sums_by_bits", "moved")
+_BY_MEMORY = ("reductions", "extremes", "sums_by_bits", "moved", "pieces")
 """The questions that are asked again of what travels without the framework's engine."""
 _SIZE = 3
 _LATE_S = 60
@@ -78,9 +78,8 @@ def _check_reductions(found: list[Any]) -> None:
             for at, value in enumerate(values):
                 expected = np.full(SHAPES[at], _NUMPY[call.partition(" ")[0]](primes + at))
                 assert value.shape == expected.shape, f"{call}: shape {value.shape}"
-                assert np.allclose(value, expected, rtol=1e-2 if "16" in call else 1e-6), (
-                    f"{call}, shape {SHAPES[at]}: {value.tolist()}, not {expected.tolist()}"
-                )
+                rtol = 1e-2 if "16" in call else 1e-6
+                assert np.allclose(value, expected, rtol=rtol), f"{call}, shape {SHAPES[at]}"
 
 
 def _check_extremes(found: list[Any]) -> None:
@@ -117,6 +116,14 @@ def test_moved(bench: Workbench) -> None:
     """``broadcast`` and ``all_gather`` bring the bits of others, of each dtype."""
     for way in ("", BY_MEMORY):
         _check_moved(_found(bench, f"moved{way}"))
+
+
+@check(required=True, needs=_NEEDS)
+def test_pieces(bench: Workbench) -> None:
+    """Tensors of any size arrive in order, also in pieces, from whichever worker."""
+    for way in ("", BY_MEMORY):
+        for rank, wrong in enumerate(_found(bench, f"pieces{way}")):
+            assert not wrong, f"worker {rank}{way}: {len(wrong)} are wrong, first {wrong[0]}"
 
 
 def _check_moved(found: list[Any]) -> None:
@@ -262,8 +269,9 @@ def test_killed(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_raising(bench: Workbench) -> None:
-    """A worker that raises is named, with its own traceback."""
+    """A worker that raises is named, with its own traceback, also if another one ends first."""
     _check_blame(bench, "raises", 1, "this worker is the one that failed")
+    _check_blame(bench, "leaves a sum early", 1, "ArithmeticError")
 
 
 @check(required=True, needs=_NEEDS)

@@ -90,6 +90,9 @@ def _filled(bench: Workbench, shape: Any, device: Device, made: dict[Leaf, Any])
         return {key: _filled(bench, value, device, made) for key, value in shape.items()}
     if isinstance(shape, (list, tuple)):
         return type(shape)(_filled(bench, value, device, made) for value in shape)
+    if isinstance(shape, (Custom, Frozen)):
+        inner, rest = vars(shape).values()
+        return type(shape)(_filled(bench, inner, device, made), rest)
     return shape
 
 
@@ -98,6 +101,8 @@ def _flat(bench: Workbench, tree: Any) -> list[Any]:
         return [tree]
     if isinstance(tree, dict):
         tree = list(tree.values())
+    if isinstance(tree, (Custom, Frozen)):
+        tree = list(vars(tree).values())
     if isinstance(tree, (list, tuple)):
         return [x for each in tree for x in _flat(bench, each)]
     return []
@@ -116,6 +121,8 @@ def _check_copied(bench: Workbench, old: Any, new: Any, device: Device, where: s
         assert len(new) == len(old), f"{where}: {len(old)} items became {len(new)}"
         for index, pair in enumerate(zip(old, new, strict=True)):
             _check_copied(bench, *pair, device, f"{where}: [{index}]")
+    elif isinstance(old, (Custom, Frozen)):
+        _check_copied(bench, vars(old), vars(new), device, f"{where}: a {type(old).__name__}")
     else:
         assert new is old, f"{where}: {old!r} became {new!r}"
 

@@ -12,6 +12,7 @@ import numpy as np
 
 import unidev
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
+from unidev_conformance.kit.trees import numbers_in
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -65,7 +66,45 @@ def test_tensors_convert_as_lists_do(bench: Workbench, device: Device) -> None:
         values = _held_by(source)
         for name in names:
             _check_conversion(bench, values, name, device)
+    for name in bench.dtypes(device):
+        if name in _DIGITS:
+            _check_rounding(bench, name, device)
     bench.evidence.add("converted", f"{len(names)} dtypes to each on {device}")
+
+
+_DIGITS = {"float16": 11, "bfloat16": 8, "float32": 24}
+
+
+def _check_rounding(bench: Workbench, name: str, device: Device) -> None:
+    """Next to the middle of two numbers: to the nearest, ties to even, by way of float32 or not."""
+    rng, digits = np.random.default_rng(11), _DIGITS[name]
+    middles = 2 * rng.integers(2 ** (digits - 1), 2**digits, 60) + 1
+    for source in ("int32", "int64", "float32", "float64"):
+        if source not in bench.dtypes(device) or (name, source) == ("float32", "float32"):
+            continue
+        if "int" in source:
+            most = 3 if name == "float16" else np.iinfo(source).bits - digits - 3
+            values = (middles << rng.integers(most + 1, size=60)) + rng.integers(-1, 2, 60)
+        else:
+            bits = min(2 * digits, (24 if source == "float32" else 53) - digits - 1)
+            near = middles + rng.integers(-1, 2, 60) * 2.0**-bits
+            values = near * 2.0 ** rng.integers(-9, 4, 60)
+        values = values.astype(source)
+        exact = values.astype("longdouble")
+        allowed = _rounded(exact, digits), _rounded(_rounded(exact, 24), digits)
+        for what, given in (("array", values), ("tensor", bench.make(values, device))):
+            made = unidev.array(given, dtype=name, device=device)
+            found = numbers_in(bench, made, name).astype("longdouble")
+            wrong = (found != allowed[0]) & (found != allowed[1])
+            where = f"an {what} of {source} to {name} on {device}"
+            assert not wrong.any(), (
+                f"{where}: {values[wrong]} became {found[wrong]}, not {allowed[0][wrong]}"
+            )
+
+
+def _rounded(values: Any, digits: int) -> Any:
+    unit = np.ldexp(np.longdouble(1), np.frexp(values)[1] - digits)
+    return np.rint(values / unit) * unit
 
 
 def _held_by(dtype: str) -> np.ndarray[Any, Any]:

@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import example, given
 
 import unidev
+from unidev import nn
 from unidev.contract.backend import Unsupported
 from unidev.errors import LeftBehindWarning
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.current import check_stays
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, some
+from unidev_conformance.kit.models.differentiating import total
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
 from unidev_conformance.kit.oracle import overlapping_bytes, shown
@@ -194,15 +196,17 @@ def test_frozen_stays(bench: Workbench, source: Device, target: Device) -> None:
 
 @check(required=True, needs=("models", "probe.models.add_hook"), over="ring")
 def test_hooks_stay(bench: Workbench, source: Device, target: Device) -> None:
-    """Hooks are still called, once for each event as before."""
+    """Hooks are still called, once for each event as before, in a step and in inference."""
     sample = Sample.on(bench, source)
     calls: list[str] = []
     sample.probe.add_hook(sample.model, partial(calls.append, "called"))
     sample.forward()
+    assert calls, f"{source}: the probe's hook is not called even before the move"
+    sample.step()
     expected = len(calls)
-    assert expected, f"{source}: the probe's hook is not called even before the move"
-    sample.place_alone(target)
+    sample.place(target)
     sample.forward()
+    sample.step()
     found = len(calls) - expected
     assert found == expected, f"{source} to {target}: called {found} times, not {expected}"
 
@@ -222,6 +226,41 @@ def test_mode_stays(bench: Workbench, source: Device, target: Device) -> None:
     assert sample.probe.is_training(sample.model) is False, (
         f"{target} to {source}: the model left inference mode"
     )
+
+
+@check(required=True, needs=("models", "layers"), over="ring")
+def test_modes_of_layers_stay(bench: Workbench, source: Device, target: Device) -> None:
+    """Layers of one net may be in different modes, and are in them still, whatever it goes through.
+
+    Those in training mode, and no others, change their statistics.
+    """
+    x = bench.make(INPUT, target)
+
+    @a_couple
+    @given(from_seed(lambda rng: [bool(each) for each in rng.integers(2, size=3)]))
+    @example([True, False, True])
+    def stay(modes: list[bool]) -> None:
+        parts = [nn.sequential(nn.batch_norm(4, momentum=0.5), nn.relu()) for _ in modes]
+        net = unidev.place(nn.sequential(*parts), source)
+        for part, is_training in zip(parts, modes, strict=True):
+            (nn.train_mode if is_training else nn.eval_mode)(part)
+        bench.works(unidev.place, net, target)
+        if not isinstance(bench.backend.autograd, Unsupported):
+            bench.works(unidev.value_and_grad(_total_of), net, x)
+        before = {n: bench.probe.read(y) for n, y in bench.backend.models.statistics(net).items()}
+        with target:
+            net(x)
+        after = bench.backend.models.statistics(net)
+        changed = [name for name, y in after.items() if bench.probe.read(y) != before[name]]
+        found = [any(name.startswith(f"{n}.") for name in changed) for n in range(len(modes))]
+        assert found == modes, f"{source} to {target}: {modes} in training, now {found}: {changed}"
+
+    stay()
+
+
+def _total_of(net: Any, x: Any) -> Any:
+    with unidev.device_of(x):
+        return total(net(x))
 
 
 @check(required=True, needs=_BOTH, over="ring")

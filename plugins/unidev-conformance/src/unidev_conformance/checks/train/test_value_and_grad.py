@@ -28,7 +28,8 @@ from unidev_conformance.kit.models.drawn_losses import (
     shared_losses,
 )
 from unidev_conformance.kit.models.sample_models import Sample
-from unidev_conformance.kit.trees import numbers_in
+from unidev_conformance.kit.reductions import EPSILONS
+from unidev_conformance.kit.trees import Leaf, numbers_in
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -128,10 +129,9 @@ def test_of_any_tree(bench: Workbench) -> None:
             where = f"{loss.where(position)}, on {device}: the gradient"
             bench.oracle.check_device(gradient, device, where)
             bench.oracle.check_kind(x, gradient, where)
+            bench.oracle.check_room(gradient, len(seen[position]), where)
             numbers = numbers_in(bench, gradient, loss.dtype)
-            assert np.array_equal(numbers, expected[position]), (
-                f"{where} is {numbers.tolist()}, not {expected[position].tolist()}"
-            )
+            assert np.array_equal(numbers, expected[position]), where
             bench.oracle.check_bytes(x, seen[position], f"{where}: the leaf itself")
         if not isinstance(bench.probe.write, Unsupported):
             bench.oracle.check_all_disjoint([*found, *xs], f"{loss.tree}, gradients and leaves")
@@ -371,6 +371,7 @@ def _check_gradients_stay(bench: Workbench, sample: Sample, critic: Sample, wher
 def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
     """``sgd`` gives parameter minus lr times gradient, in place if tensors can be written to."""
     _check_many_descend(bench, device)
+    _check_descends(bench, device)
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
     is_mutable = not isinstance(bench.probe.write, Unsupported)
@@ -391,6 +392,34 @@ def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
         assert after == memory, f"{where}: the memory was {memory}, and is {after}"
     else:
         bench.oracle.check_bytes(x, values.tobytes(), f"{where}, the old tensor")
+
+
+def _check_descends(bench: Workbench, device: Device) -> None:
+    """Numbers and rates that are rounded, in each dtype: to its precision, and no less."""
+
+    def drawn(rng: Random) -> tuple[str, float, Leaf]:
+        leaf = Leaf(pick(rng, dtypes), pick(rng, ((5,), (2, 3))), seed=int(rng.integers(99)))
+        return leaf.dtype, pick(rng, (0.1, -0.07, 1 / 3, 3e-5, 1)), leaf
+
+    dtypes = differentiable(bench, device)
+
+    @a_few
+    @given(from_seed(drawn))
+    @example(("float64", 0.1, Leaf("float64", (5,))))
+    def descends(case: tuple[str, float, Leaf]) -> None:
+        dtype, lr, leaf = case
+        if dtype not in dtypes:
+            return
+        old, down = (leaf.values(number).astype("longdouble") for number in range(2))
+        x, grad = (leaf.made(bench, device, number) for number in range(2))
+        found = numbers_in(bench, bench.works(unidev.sgd, [x], [grad], lr=lr)[0], dtype)
+        expected = old - np.longdouble(lr) * down
+        most = 4 * EPSILONS.get(dtype, 2.0**-24) * (abs(old) + abs(lr * down))
+        assert (abs(found - expected) <= most + 1e-7 * ("16" in dtype)).all(), (
+            f"sgd of {leaf} on {device}, lr={lr}: {found.tolist()}, not {expected.tolist()}"
+        )
+
+    descends()
 
 
 def _check_many_descend(bench: Workbench, device: Device) -> None:

@@ -158,7 +158,7 @@ def drawn(
 def _axes(layout: str, number: int) -> int:
     if layout in MORE_LAYOUTS:
         return 4
-    return 1 + number % 4 if layout == CONTIGUOUS else 2
+    return 1 + number % 5 if layout == CONTIGUOUS else 2
 
 
 def _shape(rng: np.random.Generator, count: int, axes: int) -> tuple[int, ...]:

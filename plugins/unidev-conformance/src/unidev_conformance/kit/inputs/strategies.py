@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from unidev_conformance.kit.inputs import samples
-from unidev_conformance.kit.inputs.drawing import Drawn
+from unidev_conformance.kit.inputs.containers import Custom, Frozen
+from unidev_conformance.kit.inputs.drawing import CONTIGUOUS, Drawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -141,7 +142,8 @@ class Leaf:
 
     def drawn(self) -> Drawn:
         """A tensor with that dtype and layout, whose values ``number`` tells from others."""
-        values = samples.counting(_SHAPES.get(self.layout, (2, 3)))
+        small = ((2, 3), (), (1,))[self.number % 3 if self.layout == CONTIGUOUS else 0]
+        values = samples.counting(_SHAPES.get(self.layout, small))
         if self.dtype == "bool":
             values = values % (self.number + 2) < 1
         numpy_dtype = self.dtype if samples.is_numpy_dtype(self.dtype) else "float32"
@@ -158,7 +160,7 @@ _SHAPES = {
 
 
 def tree(rng: Random, dtypes: Sequence[str], layouts: Sequence[str], most: int) -> Any:
-    """Nested dicts, lists and tuples with up to ``most`` leaves, wide ones and deep ones.
+    """Nested containers, registered ones too, with up to ``most`` leaves, wide ones and deep ones.
 
     Their leaves are each a ``Leaf`` of any of the dtypes and layouts, some of them repeated, and
     things that are not tensors.
@@ -173,10 +175,12 @@ def tree(rng: Random, dtypes: Sequence[str], layouts: Sequence[str], most: int) 
 
 
 def _nested(rng: Random, leaves: Sequence[Any], depth: int) -> Any:
-    kind = pick(rng, ("leaf", "list", "tuple", "dict")) if depth else "leaf"
+    kind = pick(rng, ("leaf", "list", "tuple", "dict", Custom, Frozen)) if depth else "leaf"
     if kind == "leaf":
         return pick(rng, leaves)
     inner = [_nested(rng, leaves, depth - 1) for _ in range(int(rng.integers(5)))]
+    if kind in (Custom, Frozen):  # of one class, and each with another rest
+        return kind(inner, pick(rng, ("one", "other", 3)))
     if kind == "dict":
         return dict(zip(("b", "a", 1, None), inner, strict=False))
     return inner if kind == "list" else tuple(inner)

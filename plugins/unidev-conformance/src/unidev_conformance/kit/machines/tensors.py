@@ -42,6 +42,9 @@ _HOST_ARRAYS = (
 )  # fmt: skip
 """Arrays of one tensor's values on the host: in other orders, with gaps, unaligned, of a file."""
 
+_RANGES = [(1, 1), (0.5, 0.1), (-2, 0.3), (1 / 3, -0.7), (2**24, 3)]
+"""Beginnings of ranges, and their steps."""
+
 _REFUSED = {
     "DeviceNotFoundError": (
         "unidev.copy_to({x}, 'gpu:4000')", "unidev.as_in_device([{x}], 'cpu:4000')",
@@ -179,23 +182,29 @@ def mapped(m):
         dtype, (where, device) = self.pick(self._dtypes), self._where()
         if dtype == "bool" or "complex" in dtype:
             return
-        number, stop = self.number(), self.pick(self._stops)
-        self.model(number, f"np.arange(1, {stop} + 1)", dtype, (stop,))
-        self.program.run(f"t{number} = unidev.arange(1, {stop} + 1, dtype={dtype!r}{where})")
+        is_whole = "int" in dtype or "16" in dtype
+        start, step = self.pick([(1, 1), (120, -7), (3, 2)] if is_whole else _RANGES)
+        number, most = self.number(), self.pick(self._stops)
+        count = most if step == 1 else most % 13 + 1
+        stop = start + step * count if isinstance(step, int) else round(start + step * count, 3)
+        self.model(number, f"np.arange({start}, {stop}, {step})", dtype, (-1,))
+        self.program.run(
+            f"t{number} = unidev.arange({start}, {stop}, {step}, dtype={dtype!r}{where})"
+        )
         self.hold(number, dtype, device)
 
     @rule()
     def make_at_random(self) -> None:
         """One seed gives the same numbers on every device."""
-        name = self.pick(["rand", "randn"])
+        name, dtype = self.pick(["rand", "randn"]), self.pick([*self._floats, "float32"])
         number, shape, device = self.number(), self.pick(self._shapes), self.device()
         self.program.run(
             f"unidev.seed({number})",
-            f"m{number} = unidev.to_numpy(unidev.{name}({shape}, device='cpu'))",
+            f"m{number} = unidev.to_numpy(unidev.{name}({shape}, dtype={dtype!r}, device='cpu'))",
             f"unidev.seed({number})",
-            f"t{number} = unidev.{name}({shape}, device={device!r})",
+            f"t{number} = unidev.{name}({shape}, dtype={dtype!r}, device={device!r})",
         )
-        self.hold(number, "float32", device)
+        self.hold(number, dtype, device)
 
     @rule(lambda self: self.held)
     def make_like(self) -> None:
@@ -224,6 +233,10 @@ def mapped(m):
         self.model(number, f"{held.m}.copy()", dtype, self.program.value(f"{held.m}.shape"))
         self.program.run(f"t{number} = unidev.array({held.x}{where}{given})")
         self.hold(number, dtype, device)
+
+    @property
+    def _floats(self) -> list[str]:
+        return [each for each in self._dtypes if each.startswith("float")]
 
     def _wider(self, held: Held) -> list[str]:
         """The drawn dtypes that hold all numbers of a tensor of integers, which are small."""
@@ -321,14 +334,15 @@ def mapped(m):
 
     @rule(lambda self: self.held)
     def read_ahead(self) -> None:
-        """``prefetch``: in order, in new memory; perhaps after a loop that was left early."""
+        """``prefetch``: in order, in new memory, each time; perhaps after a loop left early."""
         device, several = self.device(), [self.any() for _ in range(2)]
         numbers = [self.number() for _ in several]
-        self.program.run(f"loader = [{', '.join(held.x for held in several)}]")
-        if self.pick(OR_NOT):
+        loader, depth = ", ".join(held.x for held in several), self.pick([1, 2, 5])
+        self.program.run(f"ahead = unidev.prefetch([{loader}], {device!r}, depth={depth})")
+        for _ in range(self.pick([0, 1, 3])):
             first = self.number()
             self.program.run(
-                f"t{first} = next(iter(unidev.prefetch(loader, {device!r})))",
+                f"t{first} = {self.pick(['next(iter(ahead))', 'list(ahead)[0]'])}",
                 f"m{first} = {several[0].m}.copy()",
             )
             self.hold(first, several[0].dtype, device)
@@ -336,7 +350,7 @@ def mapped(m):
                 if held in self.writable():
                     self._write(held, self.pick([0, 1]))
         names = ", ".join(f"t{number}" for number in numbers)
-        self.program.run(f"{names} = unidev.prefetch(loader, {device!r})", "del loader")
+        self.program.run(f"{names} = ahead", "del ahead")
         for held, number in zip(several, numbers, strict=True):
             self.program.run(f"m{number} = {held.m}.copy()")
             self.hold(number, held.dtype, device)

@@ -25,6 +25,11 @@ _LAYERS = "unidev.nn.dense(3, {width}), unidev.nn.relu(), unidev.nn.dense({width
 _WIDTHS = [1, 4]
 """Widths of models; those of one width load each other's files."""
 _RATES = [0.125, 0.1, -0.07, 0.003]
+_LAYOUTS = {
+    "transposed": "{m}.T.copy()", "broadcast": "{m}.copy()",
+    "sliced": "np.repeat(np.vstack([{m}[:1], {m}]), 2, 1)",
+}  # fmt: skip
+"""Views of a matrix, and the array of which each is the matrix, or several of it."""
 _REFUSED = {
     "DeviceNotFoundError": (
         "unidev.place({net}, 'gpu:4000')", "unidev.replicate({net}, ['cpu', 'gpu:4000'])",
@@ -42,7 +47,10 @@ _REFUSED = {
     "NotAModelError": ("unidev.place(3, 'cpu')", "unidev.parameters(unidev.ones(3))"),
 }  # fmt: skip
 _REFUSED_STEPS = {
-    "ZeroDivisionError": ("unidev.value_and_grad(lambda _: 1 / 0)({net})",),
+    "ZeroDivisionError": (
+        "unidev.value_and_grad(lambda _: 1 / 0)({net})",
+        "unidev.value_and_grad(late)({work}, unidev.array(inputs(3), device={device!r}))",
+    ),
     "InvalidDataError": (
         "unidev.value_and_grad(lambda _: 3)({net})", "unidev.sgd({net}, {{}}, lr='a')",
         "unidev.sgd({net}, {{'none': unidev.ones(3)}}, lr=1)",
@@ -104,6 +112,10 @@ def torn(net):
 
 """
         + """\
+def late(net, x):
+    with unidev.device_of(x):
+        return [net(x), 1 / 0]
+
 def stored(net):
     from safetensors.numpy import load_file
     unidev.save_parameters(net, folder + "/now")
@@ -246,7 +258,8 @@ def stepped(w, rows, lr):
     def refuse(self) -> None:
         """A call that raises leaves the model where it was and as it was, and the defaults too."""
         net = self._net()
-        self.refuse_one(self.pick([_REFUSED, _REFUSED_STEPS][: 1 + self._trains]), net=net.net)
+        calls = self.pick([_REFUSED, _REFUSED_STEPS][: 1 + self._trains])
+        self.refuse_one(calls, net=net.net, work=net.at_work, device=net.device)
         self.program.check(
             f"str(unidev.device_of(unidev.zeros(2))) == {self.default!r}",
             f"str(unidev.device_of({net.net})) == {net.device!r}",
@@ -306,15 +319,21 @@ def stepped(w, rows, lr):
 
     @rule()
     def make(self) -> None:
-        """A tensor to split."""
+        """A tensor to split, of any layout."""
         shape, number = self.pick(BATCHES), self.number()
         dtype, device = self.pick(self._dtypes), self.device()
         self.model(number, f"np.arange({size_of(shape)}) % 50", dtype, shape)
+        layout = self.pick(["", "", *_LAYOUTS] if min(shape) > 1 < len(shape) else [""])
         self.program.run(
-            f"a = m{number}.copy()", f"t{number} = unidev.array(a, device={device!r})",
+            f"a = {_LAYOUTS.get(layout, '{m}.copy()').format(m=f'm{number}')}",
+            f"t{number} = unidev.array(a, device={device!r})",
             "a[...] = 0", "del a",
         )  # fmt: skip
-        self.hold(number, dtype, device)
+        if layout:
+            self.program.run(f"t{number} = probe.views(t{number})[{layout!r}]")
+        if layout == "broadcast":
+            self.program.run(f"m{number} = np.broadcast_to(m{number}, (3, *{shape}))")
+        self.hold(number, dtype, device, is_writable=layout != "broadcast")
 
     @rule(lambda self: self.held)
     def split(self) -> None:

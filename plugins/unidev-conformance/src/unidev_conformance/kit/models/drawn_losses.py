@@ -1,8 +1,8 @@
 """Losses of many leaves, drawn, with their gradients.
 
-A loss is a sum: of a leaf, of its square, or of its sum or product with the last leaf of the same
-shape; some leaves are flattened first, and so have the shape of others. Leaves are small whole
-numbers, so gradients are exact in each dtype.
+A loss is a sum: of a leaf, also by its own ``sum``, of its square, or of its sum or product with
+the last leaf of the same shape; some leaves are flattened first, and so have the shape of others.
+Leaves are small whole numbers, so gradients are exact in each dtype.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Random = np.random.Generator
     Tensor = Any
 
-_USES = ("alone", "squared", "plus", "times", "idle")
+_USES = ("alone", "added", "squared", "plus", "times", "idle")
 _SMALL = ("float16", "bfloat16")
 _SHAPES = ((1, 1), (1, 3), (2, 3), (4, 2), (2, 1, 3), (4, 2, 1, 1))
 _MATRICES = 4
@@ -69,6 +69,8 @@ class DrawnLoss:
             x = xs[position]
             if use == "alone":
                 terms.append(_summed(x))
+            elif use == "added":
+                terms.append(_added(x))
             elif use == "squared":
                 terms.append(_summed(times(x, x)))
             elif use != "idle":
@@ -84,7 +86,7 @@ class DrawnLoss:
             x = values[position]
             if use == "squared":
                 found[position] += 2 * x
-            elif use in ("alone", "plus"):
+            elif use in ("alone", "added", "plus"):
                 found[position] += 1
             elif use == "times":
                 found[position] += values[other]
@@ -122,8 +124,8 @@ def drawn_loss(rng: Random, dtypes: Sequence[str], *, flattens: bool) -> DrawnLo
 
 def shared_losses(dtype: str, *, is_flattened: bool = False) -> DrawnLoss:
     """Pairs whose gradients a framework may keep in one tensor, leaves that are not reached."""
-    uses = ("alone", "idle", "plus", "idle", "idle", "times", "squared")
-    more = ("alone", "idle", "plus", "idle") * 4
+    uses = ("alone", "added", "plus", "idle", "idle", "times", "squared")
+    more = ("alone", "idle", "plus", "added") * 4
     pair = [(2, 3), (2, 3, 1)] if is_flattened else [(2, 3)]
     shapes = [pair[n % len(pair)] for n in range(len(uses))] + [(1, 1)] * len(more)
     leaves = tuple(Leaf(dtype, shape, seed=number) for number, shape in enumerate(shapes))
@@ -160,6 +162,12 @@ def _flat(x: Tensor) -> Tensor:
 
 def _flat_values(x: Array) -> Array:
     return x.reshape(len(x), -1)
+
+
+def _added(x: Tensor) -> Tensor:
+    """The sum by the tensor's own method, if it has one: its gradient may be one element's."""
+    with unidev.device_of(x):
+        return x.sum() if hasattr(x, "sum") else _summed(x)
 
 
 def _summed(x: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ class HeldModel:
     def _make(self, tree: Tree) -> None:
         self.tree = tree
         xs = tree.tensors(self.bench, self.bench.cpu)
-        self.names = [f"x{number}" for number in range(len(xs))]
+        self.names = [f"{'xX'[number % 2]}{number // 2}" for number in range(len(xs))]
         parameters: dict[str, Tensor] = {}
         buffers: dict[str, Tensor] = {}
         for number, (name, leaf, x) in enumerate(zip(self.names, tree.leaves, xs, strict=True)):

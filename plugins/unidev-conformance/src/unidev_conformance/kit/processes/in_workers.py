@@ -33,6 +33,8 @@ DTYPES = ("int8", "int32", "int64", "uint8", "float16", "bfloat16", "float32", "
 WEIGHT_SCALES = (1, 4e307, 5e-324)
 """The same mean; the sum of weights is infinite, or they have no inverse."""
 _MOVED = (*DTYPES, "bool", "int16")
+_EDGES = (300, 43_690, 65_536, 1 << 20, 4 << 20, 9 << 20)
+"""Bytes at which exchanges are made in another way; the last of them are several pieces."""
 BY_MEMORY = " by memory"
 """Ends the name of a function whose tensors travel as they do for users: few bytes on the CPU do so
 in memory that the workers share."""
@@ -178,6 +180,35 @@ def moved() -> dict[str, tuple[list[bytes], list[list[bytes]]]]:
     return found
 
 
+def pieces() -> list[str]:
+    """The wrong results of exchanges of drawn sizes, next to those that travel another way.
+
+    Each worker knows what the others have: neighbours differ, and so do ranks.
+    """
+    group, wrong = unidev.group(), []
+    rng = np.random.default_rng(9)  # the same on all
+
+    def values(rank: int, size: int, dtype: str) -> Any:
+        return (np.arange(size) * (rank + 3) % 37).astype(dtype)
+
+    def compare(call: str, y: Any, expected: Any) -> None:
+        found = unidev.to_numpy(y)
+        if not np.array_equal(found, expected):
+            at = int(np.argmax(found != expected)) if found.shape == expected.shape else -1
+            wrong.append(f"{call} of {found.shape}, from {at} on: {found[at]}, not {expected[at]}")
+
+    for number, nbytes in enumerate(_EDGES):
+        dtype, op = str(rng.choice(("int8", "float32"))), str(rng.choice(("sum", "max")))
+        size = nbytes // np.dtype(dtype).itemsize + int(rng.integers(-1, 2))
+        own = [values(rank, size, dtype) for rank in range(group.size)]
+        x, root = unidev.array(own[group.rank], device=group.device), number % group.size
+        compare(op, group.all_reduce(x, op), getattr(np, op)(own, 0).astype(dtype))
+        compare(f"broadcast from {root}", group.broadcast({"x": x}, root)["x"], own[root])
+        for rank, y in enumerate(group.all_gather(x)):
+            compare(f"all_gather, worker {rank}", y, own[rank])
+    return wrong
+
+
 def in_place() -> tuple[bool, float]:
     """Whether the tensor stayed the same object, and its value."""
     group = unidev.group()
@@ -225,9 +256,6 @@ def leaving() -> list[str]:
     group.all_reduce(x)
     has_left = Path(tempfile.gettempdir()) / f"unidev-left-{os.getppid()}"
 
-    def ring(*_: Any) -> None:
-        raise ArithmeticError("it took too long")
-
     def heard() -> str:
         try:
             return f"the sum {unidev.to_numpy(group.all_reduce(x))[0].item()}"
@@ -240,7 +268,7 @@ def leaving() -> list[str]:
         found = [heard(), heard()]
         (has_left / str(group.rank)).touch()
         return found
-    signal.signal(signal.SIGALRM, ring)
+    signal.signal(signal.SIGALRM, _ring)
     signal.setitimer(signal.ITIMER_REAL, 0.1)  # the others do not come before that
     found = [heard()]
     has_left.mkdir()
@@ -258,6 +286,13 @@ def failing(how: str, rank: int) -> None:
     for _ in range(2):
         group.all_reduce(x)
     if group.rank == rank:
+        if how == "leaves a sum early":
+            signal.signal(signal.SIGALRM, _ring)
+            signal.setitimer(signal.ITIMER_REAL, 0.1)
+            try:
+                group.all_reduce(x)
+            finally:
+                time.sleep(0.5)  # meanwhile the other hears of it, and ends first
         if how == "raises":
             raise ArithmeticError("this worker is the one that failed")
         if how == "killed":
@@ -267,8 +302,13 @@ def failing(how: str, rank: int) -> None:
         if how == "exits":
             os._exit(_EXIT)
         return
+    time.sleep(0.2 * how.startswith("leaves"))
     for _ in range(3):
         group.all_reduce(x)
+
+
+def _ring(*_: Any) -> None:
+    raise ArithmeticError("it took too long")
 
 
 def gradients() -> dict[str, Any]:
