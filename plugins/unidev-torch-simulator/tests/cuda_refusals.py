@@ -87,6 +87,10 @@ REFUSED = {
         "e(torch.tensor([1], device='cuda')).sum().backward()",
         "dense (strided) tensors only",
     ),
+    "transform_of_half": (
+        "torch.fft.rfft(torch.ones(6, device='cuda').half())",
+        "powers of two when computing in half precision",
+    ),
     "blas_handle": ("torch.cuda.current_blas_handle()", "CUDA's own libraries"),
     "fft_plans": ("torch.backends.cuda.cufft_plan_cache.max_size = 10", "no cuFFT"),
     "tuning": ("torch.cuda.tunable.is_enabled()", "nothing to tune"),
@@ -156,6 +160,45 @@ RIGHT = {
         "x = torch.ones(3).type(torch.cuda.FloatTensor)\n"
         "assert x.type() == 'torch.cuda.FloatTensor' and isinstance(x, torch.cuda.FloatTensor)\n"
         "assert x.type('torch.cuda.HalfTensor').dtype == torch.half"
+    ),
+    "legacy_types": (
+        "f = torch.cuda.FloatTensor\n"
+        "assert f([1, 2]).tolist() == [1, 2] and f(2, 3).shape == f(torch.Size([2, 3])).shape\n"
+        "for each in torch._tensor_classes:\n"
+        "    if each.is_cuda and not each.is_sparse:\n"
+        "        x = each([1, 0])\n"
+        "        assert x.type() == f'torch.cuda.{each.__name__}' and isinstance(x, each)\n"
+        "x = torch.ones(2, device='cuda:1')\n"
+        "assert f(2, device='cuda:1').device == x.device and f(x).data_ptr() == x.data_ptr()\n"
+        "for wrong in (torch.ones(2), x.double(), 2.5):\n"
+        "    try: f(wrong)\n"
+        "    except TypeError: continue\n"
+        "    assert False"
+    ),
+    "default_tensor_type": (
+        "for kind in ('torch.cuda.FloatTensor', torch.cuda.DoubleTensor, torch.FloatTensor):\n"
+        "    torch.set_default_tensor_type(kind)\n"
+        "    made = torch.ones(1), torch.tensor([0.5]), torch.Tensor(1)\n"
+        "    is_cuda = kind is not torch.FloatTensor\n"
+        "    dtype = torch.double if kind is torch.cuda.DoubleTensor else torch.float\n"
+        "    assert all(x.is_cuda == is_cuda and x.dtype == dtype for x in made)\n"
+        "assert torch.cuda.DoubleTensor.is_cuda\n"
+        "try: torch.set_default_tensor_type(torch.cuda.LongTensor)\n"
+        "except TypeError: pass"
+    ),
+    "complex32_and_nansum": (
+        "x = torch.tensor([3 + 4j, complex(float('nan'), 1)], device='cuda')\n"
+        "assert x.nansum() == 3 + 4j and x.to(torch.complex32).nansum() == 3 + 4j\n"
+        "half = torch.ones(2, device='cuda').half()\n"
+        "assert (half / 2j).tolist() == [-0.5j] * 2 and (half / 2j).dtype == torch.complex32\n"
+        "assert torch.sum(x[:1], dtype=torch.complex32).dtype == torch.complex32\n"
+        "assert x[:1].conj_physical_().tolist() == [3 - 4j]"
+    ),
+    "products_in_another_dtype": (
+        "x = torch.full((2, 2), 181.0, device='cuda').half()\n"
+        "assert (x @ x).isinf().all() and torch.mm(x, x, out_dtype=torch.float).max() == 65522\n"
+        "try: torch.mm(x, x, out_dtype=torch.double)\n"
+        "except RuntimeError as e: assert 'out_dtype must be' in str(e)"
     ),
     "gloo": (
         GLOO + X + "y = torch.zeros_like(x)\nd.broadcast(x, 0)\nd.all_gather([y], x)\n"

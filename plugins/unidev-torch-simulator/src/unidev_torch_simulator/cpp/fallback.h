@@ -285,13 +285,14 @@ inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
 }
 
 // A model or its input was left on the CPU: what cuDNN and oneDNN say, before they compare devices.
-inline void convolution(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+template <CpuKernel kernel>
+void convolution(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   const at::Tensor input = (stack->end() - 9)->toTensor(), weight = (stack->end() - 8)->toTensor();
   TORCH_CHECK(
       !kAsCuda || input.options().type_equal(weight.options()), "Input type (", input.toString(),
       ") and weight type (", weight.toString(), ") should be the same",
       input.is_cpu() ? " or input should be a MKLDNN tensor and weight is a dense tensor" : "");
-  fallback(op, stack);
+  run_on_host<kernel>(op, stack);
 }
 
 inline void masked_fill(const c10::OperatorHandle& op, torch::jit::Stack* stack) {

@@ -5,6 +5,7 @@
 #include "dtypes.h"
 #include "engine.h"
 #include "fallback.h"
+#include "half.h"
 #include "layers.h"
 #include "refused.h"
 
@@ -125,6 +126,10 @@ TORCH_LIBRARY(unidev_sim, m) {
     unidev_sim::SimGuard().exchangeStream(
         c10::Stream(c10::Stream::UNSAFE, unidev_sim::device_at(index), stream));
   });
+  // Returns what it was: whether products and convolutions of a dtype are computed in float32.
+  m.def("exchange_is_slow(ScalarType dtype, bool value) -> bool", [](at::ScalarType dtype, bool value) {
+    return unidev_sim::is_slow(dtype).exchange(value);
+  });
   m.def("seed(int index, int value) -> ()", [](int64_t index, int64_t value) {
     at::Generator generator = unidev_sim::generator_of(index);
     std::lock_guard<std::mutex> lock(generator.mutex());
@@ -172,8 +177,12 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
 
   // Else torch would decompose a convolution as for backends with their own kernels, and call
   // convolution_overrideable.
-  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::convolution>());
-  m.impl("convolution_backward", torch::CppFunction::makeFromBoxedFunction<&fallback>());
+  m.impl("convolution", torch::CppFunction::makeFromBoxedFunction<
+             &unidev_sim::convolution<&unidev_sim::by_float32<unidev_sim::Lacking::speed>>>());
+  m.impl("convolution_backward", UNIDEV_ON_HOST(by_float32<unidev_sim::Lacking::speed>));
+
+  // Composite, and calls a kernel for the device of its own (2.13).
+  m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
   for (const char* name : {"masked_fill_.Scalar", "masked_fill_.Tensor"}) {
     m.impl(name, torch::CppFunction::makeFromBoxedFunction<&unidev_sim::masked_fill>());
@@ -215,6 +224,15 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
     if (!op || !is_of_aten(name) || op->hasKernelForDispatchKey(unidev_sim::kKey)) {
+      continue;
+    }
+    const auto by_float32 = unidev_sim::by_float32_of(name.name);
+    if (by_float32 != nullptr && op->hasKernelForDispatchKey(Key::CPU)) {
+      m.impl(full_name(name).c_str(), by_float32());
+      continue;
+    }
+    if (by_float32 != nullptr && name.overload_name.rfind("dtype", 0) == 0) {
+      m.impl(full_name(name).c_str(), UNIDEV_ON_HOST(product_in_dtype));
       continue;
     }
     const bool is_composite = op->hasKernelForDispatchKey(Key::CompositeExplicitAutograd) ||

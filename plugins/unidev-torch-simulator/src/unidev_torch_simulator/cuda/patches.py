@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from unidev_torch_simulator.cuda import legacy_types
 from unidev_torch_simulator.cuda.devices import ops, uuids
 from unidev_torch_simulator.cuda.refused import refusing
 from unidev_torch_simulator.importing import settle_at_exit
@@ -21,6 +22,7 @@ def apply(torch: Any) -> None:
     _patch_storages(torch)
     let_workers_send(torch, "cuda")
     _patch_interchange(torch)
+    legacy_types.apply(torch)
     _patch_plans(torch.backends.cuda)
     # NVML would report real cards: their number, load and temperature. Until CUDA is used, torch
     # counts by it, and reads CUDA_VISIBLE_DEVICES each time.
