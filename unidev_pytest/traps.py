@@ -52,9 +52,10 @@ def unidev_device(request: pytest.FixtureRequest) -> Iterator[Device]:
     """The device of the test's inputs: runs the test on ``cpu:0``, ``gpu:0`` and ``gpu:1``.
 
     While the test runs, the default device is another GPU, unidev's and, where the framework has
-    one for each thread (PyTorch, JAX, TensorFlow, MXNet), the framework's: whatever is made without
-    ``device=`` is on the wrong device. Make inputs with ``device=unidev_device``, or by the
-    framework's own calls with ``unidev_device.native``. Skipped where there is no such GPU.
+    one for each thread (PyTorch, JAX, MXNet), the framework's: whatever is made without ``device=``
+    is on the wrong device. Where the default device also decides where results are (TensorFlow), it
+    is ``unidev_device`` itself. Make inputs with ``device=unidev_device``, or by the framework's
+    own calls with ``unidev_device.native``. Skipped where there is no such GPU.
     """
     if not hasattr(request, "param"):
         pytest.fail(
@@ -72,12 +73,22 @@ def unidev_device(request: pytest.FixtureRequest) -> Iterator[Device]:
         pytest.skip(too_few(int(index) + 1, there, unidev.active_backend()))
     device = unidev.as_device(request.param)
     others = [gpu for gpu in map(unidev.gpu, range(min(there, 2))) if gpu is not device]
-    if not others:
-        yield device
+    if not others or _decides_where_results_are(others[0], device):
+        with device:
+            yield device
         return
     request.node.stash[_TRAP] = str(device), str(others[0])
     with others[0]:
         yield device
+
+
+def _decides_where_results_are(default: Device, device: Device) -> bool:
+    """Whether what is computed from tensors on ``device`` is on the default device."""
+    import unidev
+
+    x: Any = unidev.ones(1, device=device)
+    with default:
+        return unidev.device_of(x + x) is not device
 
 
 @pytest.fixture
