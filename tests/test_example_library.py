@@ -1,4 +1,4 @@
-"""``examples/a_library``: its tests pass by the commands of its page, and see the bug that it names."""
+"""``examples/a_library``: its tests pass as its page says, and see the bug that it names."""
 
 from __future__ import annotations
 
