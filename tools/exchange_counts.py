@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Tensor = Any
     Work = Callable[[], Any]
 
-SIZES = (2, 4, 8, 16)
+SIZES = (2, 4, 8)
 ENGINE, OWN = "by an engine", "by unidev"
 """Who carries the tensors."""
 SMALL, LARGE = "small tensors", "a large tensor"

@@ -191,18 +191,6 @@ def test_a_copy_that_kills_the_process_is_a_crash_and_the_rest_is_judged(unidev,
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
-@pytest.mark.slow
-def test_a_copy_that_hangs_is_a_timeout(unidev, tmp_path) -> None:
-    broken(tmp_path, "import time; time.sleep(600)")
-    done = conform_broken(
-        unidev, "--only", "copy.zero_d,devices.unique", "--simulate", "0", "--timeout", "15"
-    )
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert "timeout copy.zero_d on host" in done.stdout
-    assert "1 pass, 1 timeout" in done.stdout
-    assert "unidev: host: copy.zero_d" in done.stderr  # it took more than two seconds
-
-
 def test_a_backend_without_a_simulator_is_judged_without(unidev, tmp_path) -> None:
     broken(tmp_path, "return x.copy()", simulator="")
     done = conform_broken(unidev, "--only", ONLY)

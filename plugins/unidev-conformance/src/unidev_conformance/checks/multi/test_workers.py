@@ -245,9 +245,7 @@ def test_evaluation(bench: Workbench) -> None:
             assert np.allclose(found, whole, rtol=1e-5, atol=1e-6), said
 
 
-def _check_blame(
-    bench: Workbench, how: str, rank: int, words: str, *, timeout_s: float = _LATE_S
-) -> None:
+def _check_blame(bench: Workbench, how: str, rank: int, words: str, *, timeout_s: float) -> None:
     bench.several(2)  # without devices to share out it is the same: once is enough
     with nothing_left():
         error = bench.expect(
@@ -264,26 +262,28 @@ def _check_blame(
 def test_killed(bench: Workbench) -> None:
     """A worker that is killed is named, not the one whose collective breaks off."""
     for rank in (1, 0):
-        _check_blame(bench, "killed", rank, "SIGKILL")
+        _check_blame(bench, "killed", rank, "SIGKILL", timeout_s=_LATE_S)
 
 
 @check(required=True, needs=_NEEDS)
 def test_raising(bench: Workbench) -> None:
     """A worker that raises is named, with its own traceback, also if another one ends first."""
-    _check_blame(bench, "raises", 1, "this worker is the one that failed")
+    words = "this worker is the one that failed"
+    _check_blame(bench, "raises", 1, words, timeout_s=_LATE_S)
     _check_blame(bench, "leaves a sum early", 1, "ArithmeticError")
 
 
 @check(required=True, needs=_NEEDS)
 def test_early(bench: Workbench) -> None:
     """A worker that returns while another waits is named."""
-    _check_blame(bench, "returns", 1, "collectives, while worker 0 waits in all_reduce")
+    words = "collectives, while worker 0 waits in all_reduce"
+    _check_blame(bench, "returns", 1, words, timeout_s=_LATE_S)
 
 
 @check(required=True, needs=_NEEDS)
 def test_stopped(bench: Workbench) -> None:
     """A worker that is stopped is named after ``timeout`` seconds, and ended."""
-    _check_blame(bench, "stopped", 1, "it is stopped", timeout_s=_LATE_S / 3)
+    _check_blame(bench, "stopped", 1, "it is stopped", timeout_s=_LATE_S / 6)
 
 
 @check(required=True, needs=_INFERS)
