@@ -270,7 +270,7 @@ def test_raising(bench: Workbench) -> None:
     """A worker that raises is named, with its own traceback, also if another one ends first."""
     words = "this worker is the one that failed"
     _check_blame(bench, "raises", 1, words, timeout_s=_LATE_S)
-    _check_blame(bench, "leaves a sum early", 1, "ArithmeticError")
+    _check_blame(bench, "leaves a sum early", 1, "ArithmeticError", timeout_s=_LATE_S)
 
 
 @check(required=True, needs=_NEEDS)
