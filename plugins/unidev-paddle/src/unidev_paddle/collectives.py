@@ -38,7 +38,8 @@ class PaddleCollectives(Collectives):
         place = tensors[0].place
         if self._is_simulated(place):  # bfloat16 travels as uint16, both ways
             flat = np.concatenate([x.numpy().reshape(-1) for x in tensors])
-            return paddle.to_tensor(flat, place=place)
+            made = paddle.to_tensor(flat, place=place)  # of float8 as int8
+            return made if made.dtype == tensors[0].dtype else made.view(tensors[0].dtype)
         return operations.concat([x if x.ndim == 1 else _flat(x) for x in tensors], 0)
 
     def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
