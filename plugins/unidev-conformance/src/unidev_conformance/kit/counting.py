@@ -50,6 +50,10 @@ class Counter:
         """
         if self._is_calibrated:
             return
+        # Each count collects garbage, and imports since the session began, as PyTorch's compiler
+        # for its first optimizer, have left half a million objects.
+        gc.collect()
+        gc.freeze()
 
         def make() -> Any:
             return self._probe.make(big(), self._device)

@@ -148,6 +148,10 @@ class Workbench:
         following = pairwise([*found, found[0]])
         return list(dict.fromkeys([*((each, each) for each in found), *following]))
 
+    def ends(self) -> list[Device]:
+        """The first device and the last: as ``kinds_of_ways``, of one device."""
+        return list(dict.fromkeys([self.devices[0], self.devices[-1]]))
+
     def kinds_of_ways(self) -> list[tuple[Device, Device]]:
         """The first way of the ring of each kind: for slow checks that do not depend on indices."""
         found: dict[tuple[str, str, bool], tuple[Device, Device]] = {}

@@ -75,7 +75,7 @@ def test_copies(bench: Workbench) -> None:
         bench.oracle.check_copy(x, y, device, f"a compiled copy on {device}, call {start}")
 
 
-@check(required=True, needs=("probe.compile",), over="pairs")
+@check(required=True, needs=("probe.compile",), over="neighbours")
 def test_named_devices(bench: Workbench, source: Device, target: Device) -> None:
     """What a compiled function makes on a device is there, or the framework raises."""
 

@@ -130,7 +130,7 @@ _SLICES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@check(required=True, needs=("probe.autograd", "autograd"), over="ring")
+@check(required=True, needs=("probe.autograd", "autograd"), over="kinds_of_ways")
 def test_any_dtype_and_size(bench: Workbench, source: Device, target: Device) -> None:
     """The gradient through a copy is exact for each dtype that the framework differentiates."""
     dtypes = [

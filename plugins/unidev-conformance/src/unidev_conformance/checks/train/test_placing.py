@@ -228,7 +228,7 @@ def test_mode_stays(bench: Workbench, source: Device, target: Device) -> None:
     )
 
 
-@check(required=True, needs=("models", "layers"), over="ring")
+@check(required=True, needs=("models", "layers"), over="kinds_of_ways")
 def test_modes_of_layers_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Layers of one net may be in different modes, and are in them still, whatever it goes through.
 
@@ -296,7 +296,7 @@ def test_already_there_is_not_touched(bench: Workbench, device: Device) -> None:
     sample.check_contents(before, f"on {device} already")
 
 
-@check(required=True, needs=_BOTH, over="ring")
+@check(required=True, needs=_BOTH, over="kinds_of_ways")
 def test_optimizer_state_moves(bench: Workbench, source: Device, target: Device) -> None:
     """An optimizer's state moves along, and the returned optimizer continues from there.
 

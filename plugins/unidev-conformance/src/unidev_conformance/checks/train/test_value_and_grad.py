@@ -226,7 +226,7 @@ def _divide_by_zero(_: Any) -> Any:
     raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
 
 
-@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+@check(required=True, needs=("autograd", "models", "probe.models"), over="ends")
 def test_of_a_model(bench: Workbench, device: Device) -> None:
     """For a model, gradients have the names of its trainable parameters, and lower the loss."""
     sample = Sample.on(bench, device)
@@ -265,7 +265,7 @@ def _check_falls(
     bench.evidence.add("fell", f"{where}: {fell:g} of {expected:g}")
 
 
-@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+@check(required=True, needs=("autograd", "models", "probe.models"), over="ends")
 def test_buffers_are_the_models(bench: Workbench, device: Device) -> None:
     """What the function changes in the buffers of the model that it gets is in the user's model.
 
@@ -297,7 +297,7 @@ def test_buffers_are_the_models(bench: Workbench, device: Device) -> None:
     bench.evidence.add("changed", f"{where}: {changed} of {buffers}")
 
 
-@check(required=True, needs=("autograd", "models", "probe.models"), over="devices")
+@check(required=True, needs=("autograd", "models", "probe.models"), over="ends")
 def test_leaves_the_models_gradients(bench: Workbench, device: Device) -> None:
     """Gradients that the framework keeps in the model are not created, changed or lost.
 
