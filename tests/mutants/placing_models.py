@@ -109,12 +109,6 @@ def hooks_lost(backend):
     _afterwards(lambda net: net._forward_hooks.clear())
 
 
-@torch_mutant("placing.mode_stays")
-def training_mode_lost(backend):
-    """A model that moves is taken to be there for inference."""
-    _afterwards(lambda net: net.eval())
-
-
 @torch_mutant(
     "placing.forward_to_the_bit", "placing.everything_arrives", around=".models:TorchModels.twin"
 )

@@ -48,7 +48,7 @@ def weights_of_workers_are_forgotten(sound, self, op, weights):
     return sound(self, op, None)
 
 
-@multi_mutant("workers.moved", around="unidev.parallel.exchange.host_engine:HostEngine.broadcast")
+@multi_mutant("workers.pieces", around="unidev.parallel.exchange.host_engine:HostEngine.broadcast")
 def all_broadcast_from_worker_0(sound, self, flat, root):
     """The argument ``root`` is not passed on."""
     return sound(self, flat, 0)

@@ -168,44 +168,33 @@ def weighted() -> list[float]:
     ]
 
 
-def moved() -> dict[str, tuple[list[bytes], list[list[bytes]]]]:
-    """For each dtype, what the last worker broadcast, and what each gathered."""
-    group = unidev.group()
-    found = {}
-    for dtype in [name for name in _MOVED if name in unidev.active_backend().dtypes]:
-        own = _own(dtype)
-        last = group.broadcast(own, group.size - 1)
-        gathered = group.all_gather(own)
-        found[dtype] = [_bytes(x) for x in last], [[_bytes(x) for x in t] for t in gathered]
-    return found
-
-
 def pieces() -> list[str]:
-    """The wrong results of exchanges of drawn sizes, next to those that travel another way.
-
-    Each worker knows what the others have: neighbours differ, and so do ranks.
-    """
+    """The wrong results of exchanges of each dtype, and of sizes at which another way is taken."""
     group, wrong = unidev.group(), []
     rng = np.random.default_rng(9)  # the same on all
 
-    def values(rank: int, size: int, dtype: str) -> Any:
-        return (np.arange(size) * (rank + 3) % 37).astype(dtype)
-
     def compare(call: str, y: Any, expected: Any) -> None:
-        found = unidev.to_numpy(y)
+        found = unidev.to_numpy(unidev.array(y, dtype=str(expected.dtype)))
         if not np.array_equal(found, expected):
             at = int(np.argmax(found != expected)) if found.shape == expected.shape else -1
-            wrong.append(f"{call} of {found.shape}, from {at} on: {found[at]}, not {expected[at]}")
+            wrong.append(f"{call}, {found.shape}, from {at} on: {found[at]}, not {expected[at]}")
 
-    for number, nbytes in enumerate(_EDGES):
-        dtype, op = str(rng.choice(("int8", "float32"))), str(rng.choice(("sum", "max")))
-        size = nbytes // np.dtype(dtype).itemsize + int(rng.integers(-1, 2))
-        own = [values(rank, size, dtype) for rank in range(group.size)]
-        x, root = unidev.array(own[group.rank], device=group.device), number % group.size
-        compare(op, group.all_reduce(x, op), getattr(np, op)(own, 0).astype(dtype))
-        compare(f"broadcast from {root}", group.broadcast({"x": x}, root)["x"], own[root])
+    there = [name for name in _MOVED if name in unidev.active_backend().dtypes]
+    cases = [(str(rng.choice(("int8", "float32"))), nbytes) for nbytes in _EDGES]
+    for number, (dtype, nbytes) in enumerate([*cases, *((name, 301) for name in there)]):
+        kept = "float32" if dtype == "bfloat16" else dtype
+        size = nbytes // np.dtype(kept).itemsize + int(rng.integers(-1, 2))
+        own = [(np.arange(size) * (n + 3) % 37).astype(kept) for n in range(group.size)]
+        x = unidev.array(own[group.rank], dtype=dtype, device=group.device)
+        op, root = ("sum", "max")[number % 2], number % group.size
+        if number < len(cases):
+            compare(op, group.all_reduce(x, op), getattr(np, op)(own, 0).astype(dtype))
+        compare(
+            f"broadcast of {dtype} from {root}", group.broadcast({"x": x}, root)["x"], own[root]
+        )
         for rank, y in enumerate(group.all_gather(x)):
-            compare(f"all_gather, worker {rank}", y, own[rank])
+            compare(f"all_gather of {dtype}, worker {rank}", y, own[rank])
+            assert y.dtype == x.dtype, f"all_gather of {dtype}: {y.dtype}"
     return wrong
 
 
