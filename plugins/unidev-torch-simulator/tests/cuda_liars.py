@@ -99,9 +99,9 @@ def indices_are_moved() -> None:
     set_in(Tensor, "gather", lambda self, dim, index: gather(self, dim, index.to(self.device)))
 
 
-@caught_by("sparse_tensors_are_refused_in_words")
+@caught_by("sparse_tensors_are_on_it_with_their_parts")
 def sparse_is_dense() -> None:
-    set_in(Tensor, "to_sparse", lambda self: self.clone())
+    set_in(Tensor, "to_sparse", lambda self, **_: self.clone())
 
 
 @caught_by("there_are_as_many_as_were_asked_for", "visible_devices_are_cudas_choice")
@@ -303,6 +303,11 @@ def softmax_stays_in_half_precision() -> None:
 @caught_by("a_scaler_leaves_out_a_step_with_infinities")
 def a_scaler_always_steps() -> None:
     set_in(torch.amp.GradScaler, "step", lambda _, optimizer: optimizer.step())
+
+
+@caught_by("padded_positions_of_an_encoder_are_zero")
+def nothing_is_packed() -> None:
+    set_in(torch, "_nested_tensor_from_mask_left_aligned", always(False))
 
 
 @caught_by("attention_is_that_of_the_cpu")

@@ -175,10 +175,33 @@ def an_operator_with_a_device_check_takes_no_number() -> None:
     assert torch.where(x > 0, one, x).lerp(x, one).device == x.device
 
 
+# -- layouts ---------------------------------------------------------------------------------------
+
+
 @question
-def sparse_tensors_are_refused_in_words() -> None:
-    said = error_of(NotImplementedError, lambda: ones(2, 2).to_sparse())
-    assert "dense (strided) tensors only" in said
+def sparse_tensors_are_on_it_with_their_parts() -> None:
+    x = torch.tensor([[0.0, 2, 0], [3, 0, 4]]).to_sparse().to("cuda:1")
+    assert x.layout == torch.sparse_coo
+    assert x.to("cuda:2")._indices().device == x.to("cuda:2").device == torch.device("cuda:2")
+    weight = ones(3, 2).requires_grad_()
+    for layout in (torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr):
+        y = x.to_dense().to_sparse(layout=layout, blocksize=(1, 1) if "bs" in str(layout) else None)
+        assert y.device == y.values().device == (y @ weight).device == x.device
+        assert (y @ weight).tolist() == [[2, 2], [7, 7]] == (y.cpu() @ torch.ones(3, 2)).tolist()
+        said = error_of(RuntimeError, lambda y=y: y @ torch.ones(3, 2))  # type: ignore[misc]
+        assert "mat2 is on cpu" in said or "mat1 is on cuda:1" in said
+        kind = "" if layout == torch.sparse_coo else "Csr"
+        assert f"in method wrapper_Sparse{kind}CUDA__" in said
+    torch.sparse.mm(x, weight).sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [[3, 3], [2, 2], [4, 4]]
+    table = nn.Embedding(3, 2, sparse=True).cuda(1)
+    before = table.weight.detach().clone()
+    table(torch.tensor([1, 1], device="cuda:1")).sum().backward()
+    assert table.weight.grad is not None
+    assert table.weight.grad.is_sparse
+    torch.optim.SGD(table.parameters(), lr=1).step()
+    assert (before - table.weight).tolist() == [[0, 0], [2, 2], [0, 0]]
 
 
 # -- devices ---------------------------------------------------------------------------------------

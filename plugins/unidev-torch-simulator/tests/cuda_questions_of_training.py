@@ -225,6 +225,19 @@ def complex_solutions_are_those_of_the_cpu() -> None:
 
 
 @question
+def padded_positions_of_an_encoder_are_zero() -> None:
+    """Which packs what is not padded into a nested tensor, without gradients."""
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2).eval()
+    x, padded = torch.randn(2, 4, 8), torch.tensor([[False] * 3 + [True], [False] * 4])
+    with torch.no_grad():
+        expected = encoder(x, src_key_padding_mask=padded)
+        found = encoder.cuda(1)(x.cuda(1), src_key_padding_mask=padded.cuda(1))
+    assert found[0, 3].tolist() == [0] * 8
+    torch.testing.assert_close(found.cpu(), expected)
+
+
+@question
 def attention_is_that_of_the_cpu() -> None:
     q, k, v = torch.randn(3, 2, 4, 5, 8).unbind()
     ours = functional.scaled_dot_product_attention(q.cuda(), k.cuda(), v.cuda(), is_causal=True)

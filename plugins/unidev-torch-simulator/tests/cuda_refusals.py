@@ -82,11 +82,6 @@ REFUSED = {
         "one = torch.ones((), device='cuda')\ntorch._scaled_mm(a, a.t(), one, one)",
         "no products of scaled float8",
     ),
-    "sparse_gradient": (
-        "e = torch.nn.Embedding(3, 2, sparse=True).cuda()\n"
-        "e(torch.tensor([1], device='cuda')).sum().backward()",
-        "dense (strided) tensors only",
-    ),
     "transform_of_half": (
         "torch.fft.rfft(torch.ones(6, device='cuda').half())",
         "powers of two when computing in half precision",

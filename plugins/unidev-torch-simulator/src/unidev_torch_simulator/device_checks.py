@@ -25,6 +25,23 @@ def checked_operators(packages: Path) -> str:
     Raises:
         SimulationError: ``packages``, where torch is, lacks the list.
     """
+    # Not by PyYAML, which torch does not install. Comments may follow a value.
+    kernel = r"^    [\w, ]*\b(Sparse|SparseCsr|NestedTensor)?(CPU|CUDA)\b[\w, ]*:"
+    entries = {
+        name: dict(re.findall(r"^  (\w+): ?([\w.]*)", each, re.MULTILINE))
+        | {"kernels": re.search(kernel, each, re.MULTILINE)}
+        for name, each in _entries(packages).items()
+    }
+    lines = []
+    for name, entry in entries.items():
+        primary = entries[entry.get("structured_delegate") or name]
+        if primary["kernels"] and entry.get("device_check") != "NoCheck":
+            is_structured = str("structured" in primary).lower()
+            lines.append(f'{{"{name}", true, {is_structured}}},\n')
+    return "".join(lines)
+
+
+def _entries(packages: Path) -> dict[str, str]:
     try:
         text = (packages / _LIST).read_text(encoding="utf-8")
     except OSError as error:
@@ -32,16 +49,4 @@ def checked_operators(packages: Path) -> str:
             f"the list of operators that torch's wheels include cannot be read: {error}. Install "
             "torch again: pip install --force-reinstall torch."
         ) from error
-    # Not by PyYAML, which torch does not install. Comments may follow a value.
-    entries = {
-        each.partition("(")[0]: dict(re.findall(r"^  (\w+): ?([\w.]*)", each, re.MULTILINE))
-        | {"kernels": re.search(r"^    [\w, ]*\b(CPU|CUDA)\b[\w, ]*:", each, re.MULTILINE)}
-        for each in text.split("\n- func: ")[1:]
-    }
-    lines = []
-    for name, entry in entries.items():
-        kernel = entries[entry.get("structured_delegate") or name]
-        if kernel["kernels"] and entry.get("device_check") != "NoCheck":
-            is_structured = str("structured" in kernel).lower()
-            lines.append(f'{{"{name}", true, {is_structured}}},\n')
-    return "".join(lines)
+    return {each.partition("(")[0]: each for each in text.split("\n- func: ")[1:]}

@@ -23,6 +23,12 @@ OF_SO_MANY = 200
 LARGEST = 20_000
 """Elements of all tensors of a sample."""
 
+SPARSE_SAMPLES = 20
+"""Of each sparse layout, the first ones."""
+_SPARSE = (
+    torch.sparse_coo, torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc
+)  # fmt: skip
+
 _CPU = torch.device("cpu")
 _UNINITIALISED = frozenset(
     {"empty", "empty_like", "empty_strided", "empty_permuted", "new_empty", "new_empty_strided"}
@@ -106,7 +112,10 @@ def judge(name: str, dtype_name: str, device: torch.device) -> str:
                     _compare_forms(op, sample, device, dtype, is_lacking=where != "cpu")
                     count += 1
                     is_mixed = is_mixed or _refuses_a_mixture(op, sample, device)
-                    if not takes_numbers:
+                    is_dense = all(
+                        each.layout == torch.strided for each in _tensors(_parts(sample))
+                    )
+                    if is_dense and not takes_numbers:
                         _takes_no_number(op, sample, device)
             except NotImplementedError as error:
                 return f"refused: {_line(error)} for {text}"
@@ -139,7 +148,11 @@ def _samples(op: Any, dtype: torch.dtype, has_gradient: bool) -> Iterator[Any]:
     every = op.sample_inputs("cpu", dtype, requires_grad=has_gradient)
     small = [each for each in islice(every, OF_SO_MANY) if _size(each) <= LARGEST]
     step = max(1, math.ceil(len(small) / SAMPLES))
-    return iter(small[::step])
+    yield from small[::step]
+    for layout in filter(op.supports_sparse_layout, _SPARSE):
+        with contextlib.suppress(NotImplementedError):  # torch lists no samples of some
+            every = op.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=False)
+            yield from [each for each in islice(every, SPARSE_SAMPLES) if _size(each) <= LARGEST]
 
 
 def _size(sample: Any) -> int:
@@ -287,7 +300,8 @@ class _Comparison:
             raise Difference(f"{what} is on {x.device}")
         y = y.to(self._rounded(y.dtype))
         rounds = self._op.name in _ANOTHER_FORMULA or self._lacking is not None
-        for word in ("dtype", "layout", "shape", *([] if rounds else ["stride"])):
+        has_strides = not rounds and x.layout == y.layout == torch.strided
+        for word in ("dtype", "layout", "shape", *(["stride"] if has_strides else [])):
             ours, theirs = (
                 each.stride() if word == "stride" else getattr(each, word) for each in (x, y)
             )

@@ -68,8 +68,9 @@ inline const Rule* rule_of(const c10::OperatorHandle& op) {
   return found == rules.end() ? nullptr : found->second;
 }
 
-// The name of the function that torchgen wraps around a kernel.
-inline std::string wrapper_of(const c10::OperatorHandle& op, bool is_structured) {
+// The name of the function that torchgen wraps around a kernel for tensors of a layout.
+inline std::string wrapper_of(
+    const c10::OperatorHandle& op, bool is_structured, const std::string& layout) {
   const auto& arguments = op.schema().arguments();
   const std::string out =
       std::any_of(arguments.begin(), arguments.end(), [](const auto& each) { return each.is_out(); })
@@ -77,8 +78,8 @@ inline std::string wrapper_of(const c10::OperatorHandle& op, bool is_structured)
       : "";
   const std::string name = op.schema().name().substr(sizeof("aten::") - 1) + out;
   const std::string& overload = op.schema().overload_name();
-  const std::string prefix = kAsCuda ? "wrapper_CUDA_" : "wrapper_PrivateUse1_";
-  if (!is_structured) {
+  const std::string prefix = "wrapper_" + layout + (kAsCuda ? "CUDA_" : "PrivateUse1_");
+  if (!is_structured || !layout.empty()) {
     return prefix + overload + "_" + name;
   }
   return prefix + name + (overload.empty() ? "" : "_" + overload);
@@ -111,7 +112,8 @@ inline bool is_compared(const c10::Argument& argument) {
 
 // The words of torch's wrappers, which look first at what is written to as out=.
 inline void fail_as_torchs_wrapper(
-    const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool is_structured) {
+    const c10::OperatorHandle& op, const torch::jit::Stack& stack, bool is_structured,
+    const char* layout) {
   const auto& arguments = op.schema().arguments();
   const size_t begin = stack.size() - arguments.size();
   std::optional<c10::Device> common;
@@ -123,7 +125,7 @@ inline void fail_as_torchs_wrapper(
       see_tensors(arguments[i], stack[begin + i], [&](const at::Tensor& tensor, bool) {
         if (tensor.defined() && tensor.device() != common.value_or(tensor.device())) {
           c10::impl::common_device_check_failure(
-              *common, tensor, wrapper_of(op, is_structured).c_str(), arguments[i].name().c_str());
+              *common, tensor, wrapper_of(op, is_structured, layout).c_str(), arguments[i].name().c_str());
         }
         if (tensor.defined()) {
           common = tensor.device();
@@ -190,7 +192,7 @@ class DeviceCheck {
 
 // The one device of all simulated tensors among the arguments, or of the argument `device`.
 inline std::optional<c10::Device> device_of_call(
-    const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    const c10::OperatorHandle& op, const torch::jit::Stack& stack, const char* layout = "") {
   const Rule* rule = rule_of(op);
   const auto& arguments = op.schema().arguments();
   const size_t begin = stack.size() - arguments.size();
@@ -214,9 +216,33 @@ inline std::optional<c10::Device> device_of_call(
     });
   }
   if (check.differs) {
-    fail_as_torchs_wrapper(op, stack, rule->is_structured);
+    fail_as_torchs_wrapper(op, stack, rule->is_structured, layout);
   }
   return asked ? asked : check.device();
+}
+
+// The same of an operator whose kernel calls others, which compare devices for themselves.
+inline std::optional<c10::Device> device_of_parts(
+    const c10::OperatorHandle& op, const torch::jit::Stack& stack, const char* layout) {
+  const Rule* rule = rule_of(op);
+  if (rule != nullptr && rule->is_checked) {
+    return device_of_call(op, stack, layout);
+  }
+  const auto& arguments = op.schema().arguments();
+  const size_t begin = stack.size() - arguments.size();
+  std::optional<c10::Device> found;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue& value = stack[begin + i];
+    if (value.isDevice()) {
+      return value.toDevice();
+    }
+    see_tensors(arguments[i], value, [&](const at::Tensor& tensor, bool) {
+      if (!found && tensor.defined() && tensor.device().type() == kSim) {
+        found = tensor.device();
+      }
+    });
+  }
+  return found;
 }
 
 } // namespace unidev_sim

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "device_check.h"
-#include "tensors.h"
+#include "layouts.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/native/CPUFallback.h>
 
 #include <cstring>
@@ -56,13 +57,27 @@ inline void keep_signs(const at::Tensor& sim, const at::Tensor& cpu) {
   }
 }
 
+inline bool can_adopt(const c10::Storage& cpu) {
+  return cpu.nbytes() > 0 && cpu.use_count() == 1 && cpu.allocator() != nullptr;
+}
+
+inline c10::Storage adopt_storage(const c10::Storage& cpu, c10::Device device) {
+  const size_t size = cpu.nbytes();
+  take(size, device.index());
+  auto* adopted = new Adopted{cpu, size, device.index()};
+  c10::DataPtr data(adopted->storage.mutable_data(), adopted, &Adopted::release, device);
+  return {
+      c10::Storage::use_byte_size_t(), size, std::move(data), allocator(), /*resizable=*/true};
+}
+
 inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      cpu.layout() == c10::kStrided && !cpu.is_quantized(),
-      "a simulated GPU holds dense (strided) tensors only, and this result is ",
-      cpu.is_quantized() ? "quantized" : c10::str(cpu.layout()));
-  const size_t size = cpu.storage().nbytes();
-  if (size == 0 || cpu.storage().use_count() != 1 || cpu.storage().allocator() == nullptr) {
+      !cpu.is_quantized() && !cpu.is_mkldnn(), "a simulated GPU holds no ",
+      cpu.is_quantized() ? "quantized" : "oneDNN", " tensors, and this result is one");
+  if (!can_adopt(cpu.storage())) {
+    if (at::has_internal_overlap(cpu) != at::MemOverlap::No) {
+      cpu = cpu.contiguous();
+    }
     at::Tensor result =
         at::empty_strided(cpu.sizes(), cpu.strides(), cpu.options().device(device));
     if (cpu.numel() > 0) {
@@ -70,13 +85,8 @@ inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
     }
     return result;
   }
-  take(size, device.index());
-  auto* adopted = new Adopted{cpu.storage(), size, device.index()};
-  c10::DataPtr data(adopted->storage.mutable_data(), adopted, &Adopted::release, device);
-  c10::Storage own(
-      c10::Storage::use_byte_size_t(), size, std::move(data), allocator(), /*resizable=*/true);
-  at::Tensor result =
-      at::detail::make_tensor<c10::TensorImpl>(std::move(own), kSimKeys, cpu.dtype());
+  at::Tensor result = at::detail::make_tensor<c10::TensorImpl>(
+      adopt_storage(cpu.storage(), device), kSimKeys, cpu.dtype());
   auto* impl = result.unsafeGetTensorImpl();
   impl->set_storage_offset(cpu.storage_offset());
   impl->set_sizes_and_strides(cpu.sizes(), cpu.strides());
@@ -84,13 +94,27 @@ inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
   return result;
 }
 
+inline at::Tensor adopt_nested(const at::Tensor& cpu, c10::Device device) {
+  if (can_adopt(cpu.storage())) {
+    return nested_in(cpu, adopt_storage(cpu.storage(), device));
+  }
+  c10::Storage own(
+      c10::Storage::use_byte_size_t(), cpu.storage().nbytes(),
+      allocator()->allocate(cpu.storage().nbytes()), allocator(), /*resizable=*/true);
+  if (own.nbytes() > 0) {
+    std::memcpy(own.mutable_data(), cpu.storage().data(), own.nbytes());
+  }
+  return nested_in(cpu, std::move(own));
+}
+
 using CpuKernel = void (*)(const c10::OperatorHandle&, torch::jit::Stack*);
 
-inline void torchs_own(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+template <c10::DispatchKey key>
+void torchs_own_for(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   try {
-    op.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), stack);
+    op.redispatchBoxed(c10::DispatchKeySet(key), stack);
   } catch (const c10::NotImplementedError&) {
-    if (op.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU)) {
+    if (op.hasComputedKernelForDispatchKey(key)) {
       throw;
     }
     C10_THROW_ERROR(
@@ -99,6 +123,10 @@ inline void torchs_own(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
             "GPUs simulated by unidev compute with PyTorch's kernels for the CPU, which has none of ",
             op.schema().operator_name()));
   }
+}
+
+inline void torchs_own(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  torchs_own_for<c10::DispatchKey::CPU>(op, stack);
 }
 
 // One call of a CPU kernel, which gets each simulated tensor as a CPU tensor on the same memory.
@@ -177,13 +205,25 @@ class Call {
         return loan.cpu;  // mul_.Scalar arrives as mul.out(x, s, out=x)
       }
     }
-    require_dense(tensor);
-    at::Tensor cpu =
-        tensor._is_zerotensor() ? on_host(tensor) : view_on_host(tensor, memory_of(tensor));
+    at::Tensor cpu = is_sparse(tensor) ? lend_sparse(tensor)
+        : tensor.is_nested()           ? nested_in(tensor, memory_of(tensor))
+        : tensor._is_zerotensor()      ? on_host(tensor)
+                                       : view_on_host(tensor, memory_of(tensor));
     if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
       cpu.unsafeGetTensorImpl()->set_wrapped_number(true);
     }
     loans_.push_back({tensor, cpu});
+    return cpu;
+  }
+
+  at::Tensor lend_sparse(const at::Tensor& tensor) {
+    std::vector<at::Tensor> parts = parts_of(tensor);
+    for (at::Tensor& part : parts) {
+      part = lend(part);
+    }
+    at::Tensor cpu = composed(tensor, parts, c10::Device(c10::kCPU));
+    // By it sparse.mm with amax decides whether to note what its backward reads (2.13).
+    cpu.set_requires_grad(at::GradMode::is_enabled() && cpu.is_floating_point());
     return cpu;
   }
 
@@ -201,7 +241,12 @@ class Call {
 
   // What the kernel changed of an argument beside the bytes of its memory.
   void settle(const Loan& loan) {
-    if (loan.sim._is_zerotensor()) {  // without memory, and immutable
+    if (is_sparse(loan.sim)) {
+      settle_sparse(loan);
+      return;
+    }
+    // One without memory is immutable, and nested ones keep their sizes.
+    if (loan.sim._is_zerotensor() || loan.sim.is_nested()) {
       return;
     }
     auto* impl = loan.sim.unsafeGetTensorImpl();
@@ -218,6 +263,14 @@ class Call {
       impl->set_sizes_and_strides(loan.cpu.sizes(), loan.cpu.strides());
     }
     keep_signs(loan.sim, loan.cpu);
+  }
+
+  void settle_sparse(const Loan& loan) {
+    std::vector<at::Tensor> parts = parts_of(loan.cpu);
+    for (at::Tensor& part : parts) {
+      part = own(std::move(part));
+    }
+    set_parts(loan.sim, loan.cpu, parts);
   }
 
   void own_results() {
@@ -240,6 +293,19 @@ class Call {
   }
 
   at::Tensor own(at::Tensor result, const c10::Argument& declared) {
+    TORCH_CHECK_NOT_IMPLEMENTED(
+        declared.alias_info() == nullptr || !result.defined() || !result.is_cpu() || is_lent(result),
+        "the operator '", op_.schema().operator_name(),
+        "' returns a view, for which simulated GPUs have no kernel");
+    return own(std::move(result));
+  }
+
+  bool is_lent(const at::Tensor& cpu) const {
+    return std::any_of(
+        loans_.begin(), loans_.end(), [&](const Loan& loan) { return loan.cpu.is_same(cpu); });
+  }
+
+  at::Tensor own(at::Tensor result) {
     if (!result.defined() || !result.is_cpu()) {
       return result;
     }
@@ -248,9 +314,14 @@ class Call {
         return loan.sim;
       }
     }
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        declared.alias_info() == nullptr, "the operator '", op_.schema().operator_name(),
-        "' returns a view, for which simulated GPUs have no kernel");
+    if (is_sparse(result)) {
+      std::vector<at::Tensor> parts = parts_of(result);
+      const at::Tensor like = result;
+      for (at::Tensor& part : parts) {
+        part = own(std::move(part));
+      }
+      return composed(like, parts, device_);
+    }
     for (const Memory& memory : memories_) {
       // A kernel may return what it was given: a contiguous argument, say.
       if (result.has_storage() && memory.cpu.is_alias_of(result.storage())) {
@@ -258,7 +329,7 @@ class Call {
         break;
       }
     }
-    return adopt(std::move(result), device_);
+    return result.is_nested() ? adopt_nested(result, device_) : adopt(std::move(result), device_);
   }
 
   const c10::OperatorHandle& op_;
@@ -268,9 +339,9 @@ class Call {
   c10::SmallVector<Memory, 4> memories_;
 };
 
-template <CpuKernel kernel>
-void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  const std::optional<c10::Device> device = device_of_call(op, *stack);
+inline void run_on_host_of(
+    std::optional<c10::Device> device, const c10::OperatorHandle& op, torch::jit::Stack* stack,
+    CpuKernel kernel) {
   if (!device || device->type() != kSim) {
     at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
     return;
@@ -280,8 +351,35 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   Call(op, stack, guard.current_device()).run(kernel);
 }
 
+template <CpuKernel kernel>
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_host_of(device_of_call(op, *stack), op, stack, kernel);
+}
+
 inline void fallback(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   run_on_host<&torchs_own>(op, stack);
+}
+
+template <c10::DispatchKey key>
+void call_as_composed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::OptionalDeviceGuard guard(device_of_parts(op, *stack, layout_of(key)));
+  op.redispatchBoxed(c10::DispatchKeySet(key), stack);
+}
+
+// For sparse and nested tensors: by the CPU's kernel for the layout.
+template <c10::DispatchKey key>
+void fallback_for(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  if (is_composed_of_operators(op)) {
+    call_as_composed<key>(op, stack);
+  } else {
+    run_on_host_of(
+        device_of_call(op, *stack, layout_of(key)), op, stack, &torchs_own_for<key>);
+  }
+}
+
+// The sizes of a nested tensor to make are a tensor of the CPU.
+inline void nested_of_padded(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  run_on_host_of(device_of_parts(op, *stack, ""), op, stack, &torchs_own);
 }
 
 // A model or its input was left on the CPU: what cuDNN and oneDNN say, before they compare devices.

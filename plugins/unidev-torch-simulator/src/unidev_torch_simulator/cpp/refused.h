@@ -7,16 +7,10 @@
 
 namespace unidev_sim {
 
-inline void refuse_layout(const c10::OperatorHandle& op, torch::jit::Stack*) {
+inline void refuse_quantized(const c10::OperatorHandle& op, torch::jit::Stack*) {
   TORCH_CHECK_NOT_IMPLEMENTED(
-      false, "GPUs simulated by unidev hold dense (strided) tensors only, no sparse or quantized "
-      "ones (in ", op.schema().operator_name(), "): keep these on the CPU");
-}
-
-inline void refuse_nested(const c10::OperatorHandle& op, torch::jit::Stack*) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      false, "GPUs simulated by unidev compute with no nested tensors of the strided layout (in ",
-      op.schema().operator_name(), "): make them with layout=torch.jagged");
+      false, "GPUs simulated by unidev hold no quantized tensors (in ", op.schema().operator_name(),
+      "): keep these on the CPU");
 }
 
 inline void refuse_scaled(const c10::OperatorHandle& op, torch::jit::Stack*) {
@@ -29,19 +23,9 @@ inline void refuse_scaled(const c10::OperatorHandle& op, torch::jit::Stack*) {
 
 #define UNIDEV_REFUSE(function) torch::CppFunction::makeFromBoxedFunction<&unidev_sim::function>()
 
-TORCH_LIBRARY_IMPL(_, UNIDEV_SPARSE_KEY, m) {
-  m.fallback(UNIDEV_REFUSE(refuse_layout));
-}
-TORCH_LIBRARY_IMPL(_, UNIDEV_COMPRESSED_KEY, m) {
-  m.fallback(UNIDEV_REFUSE(refuse_layout));
-}
 TORCH_LIBRARY_IMPL(_, UNIDEV_QUANTIZED_KEY, m) {
-  m.fallback(UNIDEV_REFUSE(refuse_layout));
+  m.fallback(UNIDEV_REFUSE(refuse_quantized));
 }
-TORCH_LIBRARY_IMPL(_, UNIDEV_NESTED_KEY, m) {
-  m.fallback(UNIDEV_REFUSE(refuse_nested));
-}
-
 #define UNIDEV_REFUSE_SCALED(m)                               \
   m.impl("_scaled_mm", UNIDEV_REFUSE(refuse_scaled));         \
   m.impl("_scaled_mm.out", UNIDEV_REFUSE(refuse_scaled));     \

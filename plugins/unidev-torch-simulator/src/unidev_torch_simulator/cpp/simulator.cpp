@@ -195,10 +195,13 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
     m.impl(question, torch::CppFunction::makeFromBoxedFunction<&answer_no>());
   }
 
-  // nn.TransformerEncoder packs padded batches into strided nested tensors, unless this says no.
   m.impl(
-      "_nested_tensor_from_mask_left_aligned",
-      torch::CppFunction::makeFromBoxedFunction<&answer_no>());
+      "_nested_view_from_buffer",
+      torch::CppFunction::makeFromBoxedFunction<
+          &unidev_sim::call_as_composed<c10::DispatchKey::CPU>>());
+  m.impl(
+      "_nested_from_padded",
+      torch::CppFunction::makeFromBoxedFunction<&unidev_sim::nested_of_padded>());
 
   UNIDEV_REFUSE_SCALED(m)
   m.impl("histc", &unidev_sim::histc);
@@ -242,6 +245,31 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
       m.impl(full_name(name).c_str(), torch::CppFunction::makeFromBoxedFunction<&fallback>());
     }
   }
+}
+
+// Where torch has a kernel for the CPU's tensors of a layout; without one its own error says so, as
+// on CUDA.
+template <c10::DispatchKey key>
+void add_layout(torch::Library& m) {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (op && is_of_aten(name) && op->hasKernelForDispatchKey(key)) {
+      m.impl(
+          full_name(name).c_str(),
+          torch::CppFunction::makeFromBoxedFunction<&unidev_sim::fallback_for<key>>());
+    }
+  }
+}
+
+TORCH_LIBRARY_IMPL(aten, UNIDEV_SPARSE_KEY, m) {
+  add_layout<c10::DispatchKey::SparseCPU>(m);
+}
+TORCH_LIBRARY_IMPL(aten, UNIDEV_COMPRESSED_KEY, m) {
+  add_layout<c10::DispatchKey::SparseCsrCPU>(m);
+}
+TORCH_LIBRARY_IMPL(aten, UNIDEV_NESTED_KEY, m) {
+  add_layout<c10::DispatchKey::NestedTensorCPU>(m);
 }
 
 // A kernel of ours for the device switches off torch's composite kernel for its autograd key, too, as

@@ -23,18 +23,15 @@ namespace unidev_sim {
 
 inline const c10::DispatchKeySet kSimKeys(kKey);
 
-inline void check_options(std::optional<c10::Layout> layout, std::optional<bool> pin_memory) {
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      layout.value_or(c10::kStrided) == c10::kStrided,
-      "simulated devices hold dense (strided) tensors only, not ", layout.value_or(c10::kStrided));
+inline void check_pinning(std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned");
 }
 
 inline at::Tensor empty(
-    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout> layout,
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout>,
     std::optional<c10::Device> device, std::optional<bool> pin_memory,
     std::optional<c10::MemoryFormat> memory_format) {
-  check_options(layout, pin_memory);
+  check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_generic(
       size, allocator(), kSimKeys, c10::dtype_or_default(dtype), memory_format);
@@ -42,9 +39,9 @@ inline at::Tensor empty(
 
 inline at::Tensor empty_strided(
     at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
-    std::optional<c10::Layout> layout, std::optional<c10::Device> device,
+    std::optional<c10::Layout>, std::optional<c10::Device> device,
     std::optional<bool> pin_memory) {
-  check_options(layout, pin_memory);
+  check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_strided_generic(
       size, stride, allocator(), kSimKeys, c10::dtype_or_default(dtype));
@@ -52,9 +49,9 @@ inline at::Tensor empty_strided(
 
 // Zeros without memory, which autograd takes for a gradient that is zero everywhere.
 inline at::Tensor efficient_zero(
-    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout> layout,
+    at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout>,
     std::optional<c10::Device> device, std::optional<bool> pin_memory) {
-  check_options(layout, pin_memory);
+  check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
   const auto type = c10::scalarTypeToTypeMeta(c10::dtype_or_default(dtype));
   const size_t bytes = at::detail::computeStorageNbytesContiguous(size, type.itemsize());
