@@ -137,10 +137,45 @@ RIGHT = {
         "assert b.cufft_plan_cache.size == 0\nb.preferred_linalg_library()\n"
         "with b.sdp_kernel(enable_flash=False): pass\nb.enable_mem_efficient_sdp(False)"
     ),
-    "fused_attention_is_not_there": (
-        "from torch.backends.cuda import SDPAParams, can_use_flash_attention as can\n"
-        "q = torch.ones(1, 1, 2, 8, device='cuda', dtype=torch.half)\n"
-        "assert not can(SDPAParams(q, q, q, None, 0.0, False, False))"
+    "attention_is_chosen_as_by_cuda": (
+        "from torch.backends.cuda import *\n"
+        "from torch.nn.attention import SDPBackend as B, sdpa_kernel\n"
+        "attend = torch.nn.functional.scaled_dot_product_attention\n"
+        "def can(q, mask=None):\n"
+        "    params = SDPAParams(q, q, q, mask, 0.0, False, False)\n"
+        "    return can_use_flash_attention(params), can_use_efficient_attention(params)\n"
+        "q = torch.ones(1, 2, 16, 8, device='cuda')\nmask = torch.zeros(16, 16, device='cuda')\n"
+        "assert can(q.half()) == (True, True) and can(q.half()[..., :7]) == (True, False)\n"
+        "assert can(q) == can(q.half(), mask.half()) == (False, True)\n"
+        "assert can(q.double()) == (False, False)\n"
+        "chosen = torch._fused_sdp_choice\n"
+        "assert chosen(q.half(), q.half(), q.half()) == 1 and chosen(q, q, q) == 2\n"
+        "with sdpa_kernel(B.FLASH_ATTENTION):\n"
+        "    attend(q.half(), q.half(), q.half())\n"
+        "    try: attend(q, q, q)\n"
+        "    except RuntimeError as e: assert 'No available kernel. Aborting' in str(e)\n"
+        "    else: raise AssertionError\n"
+        "parts = [torch.randn(n, 2, 8) for n in (3, 5)]\n"
+        "def jagged(d): return torch.nested.nested_tensor(parts, layout=torch.jagged, device=d)\n"
+        "x, y = (attend(*[jagged(d).transpose(1, 2)] * 3) for d in ('cuda', 'cpu'))\n"
+        "for a, b in zip(x.unbind(), y.unbind()): torch.testing.assert_close(a.cpu(), b)"
+    ),
+    "streams_have_priorities": (
+        "c = torch.cuda\nmany = [c.Stream() for _ in range(70)]\n"
+        "assert c.Stream.priority_range() == (0, -3)\n"
+        "assert [c.Stream(priority=p).priority for p in (1, 0, -1, -9)] == [0, 0, -1, -3]\n"
+        "assert len({each.cuda_stream for each in many}) == 32\n"
+        "assert {c.default_stream(i).cuda_stream for i in (None, 0, 3)} == {0}\n"
+        "with c.stream(c.Stream(priority=-2)): assert c.current_stream().priority == -2"
+    ),
+    "memory_of_the_host_is_registered": (
+        "x, r = torch.ones(9), torch.cuda.cudart()\n"
+        "def add(): return r.cudaHostRegister(x.data_ptr(), x.nbytes, 0)\n"
+        "assert (add(), x[2:].is_pinned(), add()) == (0, True, 712)\n"
+        "def drop(): return r.cudaHostUnregister(x.data_ptr())\n"
+        "assert (drop(), x.is_pinned(), drop()) == (0, False, 713)\n"
+        "assert r.cudaGetErrorString(r.cudaError(2)) == 'out of memory'\n"
+        "try: r.cudaGetErrorString(2)\nexcept TypeError: pass\nelse: raise AssertionError"
     ),
     "environment": (
         "from torch.utils import collect_env\n"

@@ -1,10 +1,10 @@
 // What torch looks for in a build for CUDA beside the dispatcher's kernels.
 #pragma once
 
+#include "attention.h"
 #include "hooks.h"
 #include "profiler.h"
 
-#include <ATen/native/transformers/attention.h>
 #include <c10/util/Registry.h>
 
 #include <new>
@@ -26,13 +26,6 @@ void install_hooks() {
     static_assert(sizeof(SimHooks) == sizeof(at::CUDAHooksInterface));
     new (const_cast<at::CUDAHooksInterface*>(&known)) SimHooks();
   }
-}
-
-// scaled_dot_product_attention: by the formula, not by a fused kernel of CUDA's.
-int64_t attention_by_formula(
-    const at::Tensor&, const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-    double, bool, std::optional<double>, bool) {
-  return static_cast<int64_t>(at::SDPBackend::math);
 }
 
 void start_cuda() {

@@ -11,7 +11,9 @@
 namespace unidev_sim {
 
 inline thread_local std::array<c10::StreamId, kMaxDevices> current_streams{};
-inline std::atomic<c10::StreamId> last_stream{0};
+// As in c10/cuda/CUDAStream.cpp: 32 of each priority, 0 to -3, on each device, given out in turn.
+constexpr int kStreams = 32, kPriorities = 4;
+inline std::array<std::atomic<uint32_t>, kMaxDevices * kPriorities> given_streams{};
 
 struct SimGuard final : c10::impl::DeviceGuardImplInterface {
   c10::DeviceType type() const override {
@@ -43,11 +45,14 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
   c10::Stream getDefaultStream(c10::Device device) const override {
     return c10::Stream(c10::Stream::UNSAFE, with_index(device), 0);
   }
-  c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
-    return getNewStream(device, 0);
+  c10::Stream getStreamFromGlobalPool(c10::Device device, bool is_urgent) const override {
+    return getNewStream(device, is_urgent ? 1 - kPriorities : 0);
   }
-  c10::Stream getNewStream(c10::Device device, int) const override {
-    return c10::Stream(c10::Stream::UNSAFE, with_index(device), ++last_stream);
+  c10::Stream getNewStream(c10::Device device, int priority) const override {
+    const c10::Device full = with_index(device);
+    const int level = std::clamp(-priority, 0, kPriorities - 1);
+    const uint32_t number = given_streams[full.index() * kPriorities + level]++ % kStreams;
+    return c10::Stream(c10::Stream::UNSAFE, full, 1 + level * kStreams + number);
   }
   c10::Stream exchangeStream(c10::Stream stream) const override {
     const c10::Stream before = getStream(stream.device());

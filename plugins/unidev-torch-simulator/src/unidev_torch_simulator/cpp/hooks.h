@@ -38,6 +38,19 @@ struct PinnedAllocator final : c10::Allocator {
     default_copy_data(target, source, size);
   }
 
+  // cudaHostRegister of memory that somebody else owns; false if a part of it is pinned.
+  static bool add(void* data, size_t size) {
+    if (holds(data) || holds(static_cast<char*>(data) + size - 1)) {
+      return false;
+    }
+    std::lock_guard<std::mutex> lock(mutex());
+    return blocks().emplace(data, size).second;
+  }
+  static bool remove(void* data) {
+    std::lock_guard<std::mutex> lock(mutex());
+    return blocks().erase(data) > 0;
+  }
+
   static bool holds(const void* data) {
     std::lock_guard<std::mutex> lock(mutex());
     auto after = blocks().upper_bound(data);
@@ -53,10 +66,7 @@ struct PinnedAllocator final : c10::Allocator {
     if (data == nullptr) {
       return;
     }
-    {
-      std::lock_guard<std::mutex> lock(mutex());
-      blocks().erase(data);
-    }
+    remove(data);
     std::free(data);
   }
   static std::mutex& mutex() {

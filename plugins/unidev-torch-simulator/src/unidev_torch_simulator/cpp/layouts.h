@@ -86,7 +86,9 @@ inline at::Tensor nested_in(const at::Tensor& like, c10::Storage buffer) {
   using Key = c10::DispatchKey;
   const auto* impl = at::native::get_nested_tensor_impl(like);
   const bool is_cpu = buffer.device().is_cpu();
-  const c10::DispatchKeySet keys(is_cpu ? Key::NestedTensorCPU : Key::UNIDEV_NESTED_KEY);
+  // Unlike other tensors, nested ones name the key by which autograd knows them.
+  const c10::DispatchKeySet keys(
+      {is_cpu ? Key::NestedTensorCPU : Key::UNIDEV_NESTED_KEY, Key::AutogradNestedTensor});
   return at::detail::make_tensor<at::native::NestedTensorImpl>(
       std::move(buffer), keys, like.dtype(), impl->get_nested_sizes(), impl->get_nested_strides(),
       impl->get_storage_offsets());

@@ -111,6 +111,28 @@ TORCH_LIBRARY(unidev_sim, m) {
   m.def("resize_storage(Tensor holder, int bytes) -> ()", [](const at::Tensor& holder, int64_t bytes) {
     unidev_sim::resize_storage(holder.storage(), static_cast<size_t>(bytes));
   });
+  m.def("host_register(int address, int size) -> int", [](int64_t address, int64_t size) {
+    at::globalContext().lazyInitDevice(unidev_sim::kSim);  // else nothing is pinned for torch
+    const bool is_new = unidev_sim::PinnedAllocator::add(reinterpret_cast<void*>(address), size);
+    return is_new ? int64_t{0} : int64_t{712};
+  });
+  m.def("host_unregister(int address) -> int", [](int64_t address) {
+    const bool was_there = unidev_sim::PinnedAllocator::remove(reinterpret_cast<void*>(address));
+    return was_there ? int64_t{0} : int64_t{713};
+  });
+#if UNIDEV_AS_CUDA
+  m.def(
+      "can_use_attention(int kernel, Tensor query, Tensor key, Tensor value, Tensor? mask, "
+      "float dropout, bool is_causal, bool enable_gqa, bool debug) -> bool",
+      [](int64_t kernel, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+         const std::optional<at::Tensor>& mask, double dropout, bool is_causal, bool enable_gqa,
+         bool debug) {
+        const sdp::sdp_params params{query, key, value, mask, dropout, is_causal, enable_gqa};
+        const bool is_flash = kernel == static_cast<int64_t>(sdp::SDPBackend::flash_attention);
+        return is_flash ? unidev_sim::can_use_flash(params, debug)
+                        : unidev_sim::can_use_efficient(params, debug);
+      });
+#endif
   m.def("default_generator(int index) -> Generator?", [](int64_t index) {
     return std::make_optional(unidev_sim::generator_of(index));
   });
@@ -204,6 +226,9 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
       torch::CppFunction::makeFromBoxedFunction<&unidev_sim::nested_of_padded>());
 
   UNIDEV_REFUSE_SCALED(m)
+#if UNIDEV_AS_CUDA
+  m.impl("_fused_sdp_choice", &unidev_sim::choice_of_attention);
+#endif
   m.impl("histc", &unidev_sim::histc);
   m.impl("native_dropout", UNIDEV_FORMULA(native_dropout));
 
@@ -295,6 +320,9 @@ extern "C" void unidev_start(int count, int64_t memory_limit) {
 // As many devices as CUDA_VISIBLE_DEVICES leaves, which CUDA reads when it is first used.
 extern "C" void unidev_set_device_count(int count) {
   unidev_sim::device_count = count;
+}
+extern "C" void unidev_set_capability(int capability) {
+  unidev_sim::capability = capability;
 }
 extern "C" void unidev_set_used() {
   unidev_sim::is_used = true;

@@ -27,6 +27,8 @@ def add_to(bindings: Any, gpus: SimulatedGpus, library: ctypes.CDLL) -> None:
     """Give ``torch._C`` the functions about devices."""
     global _gpus, _library
     _gpus, _library = gpus, library
+    major, minor = model_of(gpus.like).capability
+    library.unidev_set_capability(10 * major + minor)
     bindings._has_cuda = True
     add_functions(bindings, globals())
     bindings._CudaDeviceProperties = CudaDeviceProperties

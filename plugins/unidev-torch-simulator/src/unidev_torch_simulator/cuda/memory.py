@@ -112,6 +112,36 @@ def _cuda_attach_out_of_memory_observer(observer: Any) -> None:
     )
 
 
+_ERRORS = {
+    0: "no error",
+    1: "invalid argument",
+    2: "out of memory",
+    3: "initialization error",
+    4: "driver shutting down",
+    35: "CUDA driver version is insufficient for CUDA runtime version",
+    46: "CUDA-capable device(s) is/are busy or unavailable",
+    98: "invalid device function",
+    100: "no CUDA-capable device is detected",
+    101: "invalid device ordinal",
+    209: "no kernel image is available for execution on the device",
+    304: "OS call failed or operation not supported on this OS",
+    400: "invalid resource handle",
+    600: "device not ready",
+    700: "an illegal memory access was encountered",
+    701: "too many resources requested for launch",
+    702: "the launch timed out and was terminated",
+    704: "peer access is already enabled",
+    710: "device-side assert triggered",
+    712: "part or all of the requested memory range is already mapped",
+    713: "pointer does not correspond to a registered memory region",
+    716: "misaligned address",
+    719: "unspecified launch failure",
+    801: "operation not supported",
+    999: "unknown error",
+}
+"""The runtime's words; those that torch and programs on it meet."""
+
+
 class _CudaError(int):
     """``cudaError_t``."""
 
@@ -125,15 +155,21 @@ def _runtime() -> ModuleType:
     def succeeds(*_: Any) -> _CudaError:
         return _CudaError(0)
 
-    def error_text(error: int) -> str:
-        return "no error" if error == 0 else f"error {int(error)}"
+    def error_text(error: _CudaError) -> str:
+        if not isinstance(error, _CudaError):
+            raise TypeError(f"cudaGetErrorString takes a cudaError, not {error!r}")
+        return _ERRORS.get(int(error), "unrecognized error code")
+
+    def host_register(address: int, size: int, _: int) -> _CudaError:
+        return _CudaError(ops().host_register(address, size) if address and size > 0 else 1)
 
     named: dict[str, Any] = {
         "cudaError": _CudaError,
         "cudaGetErrorString": error_text,
         "cudaMemGetInfo": lambda index: tuple(ops().memory_info(index)),
         **dict.fromkeys(("cudaProfilerStart", "cudaProfilerStop"), succeeds),
-        **dict.fromkeys(("cudaHostRegister", "cudaHostUnregister"), succeeds),
+        "cudaHostRegister": host_register,
+        "cudaHostUnregister": lambda address: _CudaError(ops().host_unregister(address)),
     }
     module.__dict__.update(named)
     return module

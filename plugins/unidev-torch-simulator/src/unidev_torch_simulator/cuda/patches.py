@@ -24,6 +24,8 @@ def apply(torch: Any) -> None:
     _patch_interchange(torch)
     legacy_types.apply(torch)
     _patch_plans(torch.backends.cuda)
+    torch._C._can_use_flash_attention = functools.partial(_can_use, 1)  # SDPBackend's numbers
+    torch._C._can_use_mem_efficient_attention = functools.partial(_can_use, 2)
     # NVML would report real cards: their number, load and temperature. Until CUDA is used, torch
     # counts by it, and reads CUDA_VISIBLE_DEVICES each time.
     torch.cuda._raw_device_count_nvml = lambda: len(uuids())
@@ -112,6 +114,16 @@ def _patch_interchange(torch: Any) -> None:
         return interface(self)
 
     torch.Tensor.__cuda_array_interface__ = property(__cuda_array_interface__)
+
+
+def _can_use(kernel: int, params: Any, debug: bool) -> bool:
+    if params.query.is_nested:  # in C++, where torch's checks take dense ones only
+        return False
+    can: bool = ops().can_use_attention(
+        kernel, params.query, params.key, params.value, params.attn_mask, params.dropout,
+        params.is_causal, params.enable_gqa, debug,
+    )  # fmt: skip
+    return can
 
 
 def _patch_plans(backend: Any) -> None:

@@ -67,11 +67,12 @@ def _stream_base(bindings: Any) -> type:
 
         @property
         def priority(self) -> int:
-            return 0
+            # 32 of each, in guard.h; the default stream has the number 0.
+            return -((int(self.stream_id) - 1) // 32) if self.stream_id else 0
 
         @staticmethod
         def priority_range() -> tuple[int, int]:
-            return 0, -5
+            return 0, -3  # torch's own pools have no others
 
     return CudaStreamBase
 
