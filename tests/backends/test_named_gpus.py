@@ -56,7 +56,7 @@ def test_a_wrong_value_is_an_error_with_the_variable_and_an_example(variable, te
 
 
 @pytest.mark.parametrize("count", ["", "0"])
-@pytest.mark.parametrize("detail", ["AS", "MEMORY", "LIKE"])
+@pytest.mark.parametrize("detail", ["AS", "MEMORY", "LIKE", "COMPILE"])
 def test_what_is_said_of_gpus_that_are_not_simulated_is_an_error(count, detail) -> None:
     variable = f"UNIDEV_SIMULATE_{detail}"
     with pytest.raises(unidev.SimulationError, match=f"^{variable}=x is set, but no GPUs .*=8, or"):
@@ -70,6 +70,7 @@ def test_numpy_keeps_its_gpus_beside_a_name_and_refuses_the_rest() -> None:
     for gpus, variable in (
         (SimulatedGpus(count=2, memory_bytes=1), "UNIDEV_SIMULATE_MEMORY"),
         (SimulatedGpus(count=2, like="L4"), "UNIDEV_SIMULATE_LIKE"),
+        (SimulatedGpus(count=2, compile="eager"), "UNIDEV_SIMULATE_COMPILE"),
     ):
         assert str(refusal_of(spec, gpus)).endswith(f": unset {variable}")
 

@@ -9,6 +9,7 @@ from unidev.system.settings import (
     DETAILS,
     SIMULATE,
     SIMULATE_AS,
+    SIMULATE_COMPILE,
     SIMULATE_FIRST,
     SIMULATE_LIKE,
     SIMULATE_MEMORY,
@@ -60,6 +61,7 @@ def simulated_gpus(environment: Mapping[str, str] = os.environ) -> SimulatedGpus
         name=SIMULATE_AS.value(environment),
         memory_bytes=SIMULATE_MEMORY.value(environment),
         like=SIMULATE_LIKE.value(environment),
+        compile=SIMULATE_COMPILE.value(environment),
         first=SIMULATE_FIRST.value(environment),
     )
 
@@ -68,6 +70,6 @@ def settings_of(gpus: SimulatedGpus) -> dict[str, str]:
     """The variables that request ``gpus``."""
     values = {
         SIMULATE: gpus.count, SIMULATE_AS: gpus.name, SIMULATE_MEMORY: gpus.memory_bytes,
-        SIMULATE_LIKE: gpus.like,
+        SIMULATE_LIKE: gpus.like, SIMULATE_COMPILE: gpus.compile,
     }  # fmt: skip
     return {name: str(value) for name, value in values.items() if value is not None}

@@ -22,6 +22,7 @@ from unidev.system.settings import (
     MOST_SIMULATED,
     SIMULATE,
     SIMULATE_AS,
+    SIMULATE_COMPILE,
     SIMULATE_LIKE,
     SIMULATE_MEMORY,
 )
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 _OPTIONS: dict[str, str] = {
     SIMULATE_AS: "--as", SIMULATE_MEMORY: "--memory", SIMULATE_LIKE: "--like",
-    SIMULATE: "--gpus",
+    SIMULATE_COMPILE: "--compile", SIMULATE: "--gpus",
 }  # fmt: skip
 STARTUP = Path(__file__).parent / "startup"
 """The folder that holds our ``sitecustomize.py``, and nothing else."""
@@ -43,7 +44,7 @@ need not use unidev.
 With --as, the simulated GPUs have that name, in each framework that supports it: the CPU build of
 PyTorch supports "cuda". Without --as, they have the names that unidev gives them: in PyTorch
 "sim:0", "sim:1" and so on. Options that are not given are read from the environment:
-UNIDEV_SIMULATE_AS, UNIDEV_SIMULATE_MEMORY, UNIDEV_SIMULATE_LIKE.
+UNIDEV_SIMULATE_AS, UNIDEV_SIMULATE_MEMORY, UNIDEV_SIMULATE_LIKE, UNIDEV_SIMULATE_COMPILE.
 
 The command replaces this one: exit code, signals and output are its own.
 
@@ -65,16 +66,18 @@ Examples:
     "--gpus", required=True, type=Integer(1, MOST_SIMULATED), metavar="N",
     help=f"How many, 1 to {MOST_SIMULATED}.",
 )  # fmt: skip
-@click.option("--as", "name", metavar="NAME", help="The framework's name for GPUs, such as cuda.")
+@click.option("--as", metavar="NAME", help="The framework's name for GPUs, such as cuda.")
 @click.option("--memory", metavar="SIZE", help="The memory of each, such as 24GiB.")
 @click.option("--like", metavar="MODEL", help="The model of GPU, such as H100, A100, L4 or T4.")
+@click.option(
+    "--compile", metavar="BACKEND",
+    help="What torch.compile uses in place of Inductor: eager or aot_eager.",
+)  # fmt: skip
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
-def command(
-    *, gpus: int, name: str | None, memory: str | None, like: str | None, words: tuple[str, ...]
-) -> int:
+def command(*, words: tuple[str, ...], **options: int | str | None) -> int:
     """Check what can be checked before the command starts, then become it."""
-    values = zip(_OPTIONS, (name, memory, like, str(gpus)), strict=True)
-    given = {variable: value for variable, value in values if value is not None}
+    values = ((variable, options[option[2:]]) for variable, option in _OPTIONS.items())
+    given = {variable: str(value) for variable, value in values if value is not None}
     for variable, value in given.items():
         if not value.strip() or value == "--":
             raise click.UsageError(f"{_OPTIONS[variable]} needs a value.")

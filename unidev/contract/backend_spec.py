@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unidev.contract.optional import unsupported
-from unidev.system.settings import SIMULATE_AS, SIMULATE_LIKE, SIMULATE_MEMORY
+from unidev.system.settings import SIMULATE_AS, SIMULATE_COMPILE, SIMULATE_LIKE, SIMULATE_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +31,8 @@ class SimulatedGpus:
     """``UNIDEV_SIMULATE_MEMORY``: the memory of each; without it, the host's."""
     like: str | None = None
     """``UNIDEV_SIMULATE_LIKE``: a model of GPU, such as ``H100``."""
+    compile: str | None = None
+    """``UNIDEV_SIMULATE_COMPILE``: what replaces the framework's compiler for GPUs, if anything."""
     first: int = 0
     """``UNIDEV_SIMULATE_FIRST``: the number of the first, if several workers have some each."""
 
@@ -64,6 +66,7 @@ class Simulator(ABC):
             (gpus.name, SIMULATE_AS, "have a name of their own"),
             (gpus.memory_bytes, SIMULATE_MEMORY, "share the host's memory, unlimited"),
             (gpus.like, SIMULATE_LIKE, "do not imitate a model"),
+            (gpus.compile, SIMULATE_COMPILE, "need no other compiler"),
         ):
             if value is not None:
                 return f"its simulated GPUs {why}: unset {variable}"

@@ -133,6 +133,10 @@ SIMULATE_LIKE = Setting(
     "UNIDEV_SIMULATE_LIKE", "the model that the simulated GPUs are like, such as H100",
     _word("a model of GPU", "H100"), None,
 )  # fmt: skip
+SIMULATE_COMPILE = Setting(
+    "UNIDEV_SIMULATE_COMPILE", "what replaces the compiler for simulated GPUs, such as eager",
+    _word("a backend of torch.compile", "eager"), None,
+)  # fmt: skip
 PLUGINS = Setting(
     "UNIDEV_PLUGINS",
     "plugins that are not installed: module or module:attribute, separated by commas",
@@ -168,5 +172,5 @@ RUN_MARKS = Setting(
 
 SETTINGS = {value: value.meaning for value in [*globals().values()] if type(value) is Setting}
 """Each variable with its meaning, in the order above."""
-DETAILS = (SIMULATE_AS, SIMULATE_MEMORY, SIMULATE_LIKE)
+DETAILS = (SIMULATE_AS, SIMULATE_MEMORY, SIMULATE_LIKE, SIMULATE_COMPILE)
 """Those that say more about the simulated GPUs, and nothing without ``UNIDEV_SIMULATE``."""

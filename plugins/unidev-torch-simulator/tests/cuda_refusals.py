@@ -27,7 +27,7 @@ def seen():
     return [torch.cuda.get_device_properties(index).pci_bus_id for index in range(count)]
 """
 REFUSED = {
-    "inductor": (X + "torch.compile(lambda a: a * 2)(x)", "no compiler of TorchInductor"),
+    "inductor": (X + "torch.compile(lambda a: a * 2)(x)", "`unidev simulate --compile eager`"),
     "inductor_moves": ("torch.compile(lambda a: (a * 2).cuda())(torch.ones(3))", "TorchInductor"),
     "inductor_backward": (
         "torch.compile(torch.nn.Linear(2, 2).cuda())(torch.ones(1, 2, device='cuda'))",

@@ -58,6 +58,55 @@ def test_a_program_that_knows_nothing_of_unidev_has_them(
     assert ("1 passed" if command[0] == "pytest" else "NVIDIA L4 (simulated)\n") in done.stdout
 
 
+COMPILED = """\
+import torch
+from torch import nn
+from torch.nn import functional
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm = nn.Embedding(16, 8), nn.LayerNorm(8)
+        self.mix, self.out = nn.Linear(8, 24), nn.Linear(8, 16)
+
+    def forward(self, tokens):
+        x = self.embed(tokens)
+        q, k, v = self.mix(self.norm(x)).split(8, dim=-1)
+        x = x + functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return functional.cross_entropy(self.out(x).flatten(0, 1), tokens.flatten())
+
+def losses(compile):
+    torch.manual_seed(0)
+    net = Net().cuda()
+    step, optimizer = compile(net), torch.optim.AdamW(net.parameters(), lr=0.1)
+    tokens = torch.randint(16, (2, 6), device="cuda")
+    for _ in range(4):
+        optimizer.zero_grad()
+        loss = step(tokens)
+        loss.backward()
+        optimizer.step()
+        yield loss.item()
+
+assert [*losses(torch.compile)] == [*losses(lambda net: net)]
+torch.compile(lambda x: x.cuda() + 1, backend="inductor")(torch.ones(2))
+"""
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_inductor_is_replaced_and_trains_as_without(backend: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(COMPILED)
+    options = ["--as", "cuda", "--gpus", "1", "--compile", backend]
+    done = subprocess.run(
+        [sys.executable, "-m", "unidev", "simulate", *options, "--", sys.executable, "program.py"],
+        env={**os.environ, "UNIDEV_SIMULATE": "0", "UNIDEV_BACKEND": ""},
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr.splitlines()) == (0, [
+        f"unidev: torch.compile uses '{backend}' in place of Inductor on simulated GPUs "
+        "(UNIDEV_SIMULATE_COMPILE)."
+    ])  # fmt: skip
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _built(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The simulator is built once before, since that shows its progress on stderr."""
@@ -191,6 +240,8 @@ def test_a_build_for_an_accelerator_is_refused_with_where_the_other_is(
     [
         (SimulatedGpus(count=2, name="rocm"), "answer to cuda, not to 'rocm'"),
         (SimulatedGpus(count=2, like="B9"), "none of H100, A100, L4, T4"),
+        (SimulatedGpus(count=2, name="cuda", compile="triton"), "none of eager, aot_eager"),
+        (SimulatedGpus(count=2, compile="eager"), "set UNIDEV_SIMULATE_AS=cuda"),
     ],
 )
 def test_other_names_and_models_are_refused(gpus: SimulatedGpus, reason: str) -> None:

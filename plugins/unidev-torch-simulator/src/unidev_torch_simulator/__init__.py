@@ -18,6 +18,12 @@ from unidev_torch_simulator.importing import settle_at_exit, short_spins
 from unidev_torch_simulator.models import MODELS, memory_of
 
 DEVICE_TYPE = "sim"
+COMPILERS = ("eager", "aot_eager")
+"""Backends of ``torch.compile`` that may replace Inductor."""
+_COMPILES_FOR_CUDA = (
+    "Inductor is replaced for GPUs named cuda only: set UNIDEV_SIMULATE_AS=cuda, or unset "
+    "UNIDEV_SIMULATE_COMPILE"
+)
 
 
 class TorchSimulator(Simulator):
@@ -45,11 +51,13 @@ class TorchSimulator(Simulator):
             _start_sim(gpus)
 
     def refusal(self, gpus: SimulatedGpus) -> str | None:
-        """Only ``cuda``, only on torch's CPU build; the models in ``MODELS``."""
+        """Only ``cuda``, only on torch's CPU build; the models in ``MODELS``, the ``COMPILERS``."""
         if gpus.like is not None and gpus.like.upper() not in MODELS:
             return f"UNIDEV_SIMULATE_LIKE={gpus.like} is none of {', '.join(MODELS)}"
+        if gpus.compile not in (None, *COMPILERS):
+            return f"UNIDEV_SIMULATE_COMPILE={gpus.compile} is none of {', '.join(COMPILERS)}"
         if gpus.name is None:
-            return None
+            return None if gpus.compile is None else _COMPILES_FOR_CUDA
         if gpus.name != "cuda":
             return f"torch's simulated GPUs answer to cuda, not to {gpus.name!r}"
         torch = installed_torch()

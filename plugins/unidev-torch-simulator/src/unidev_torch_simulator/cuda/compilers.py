@@ -6,8 +6,11 @@ Each is a module that torch does not import by itself; it is patched when a prog
 from __future__ import annotations
 
 import inspect
+import sys
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from unidev_torch_simulator.cuda.devices import compiler
 from unidev_torch_simulator.cuda.refused import refusing
 
 if TYPE_CHECKING:
@@ -23,7 +26,8 @@ def _patch_inductor(module: Any) -> None:
     refuse = refusing(
         "compiler of TorchInductor",
         "Triton's kernels run on a GPU only; torch.compile(backend='aot_eager') traces and "
-        "differentiates as Inductor does, and 'eager' traces only",
+        "differentiates as Inductor does, and 'eager' traces only; "
+        "`unidev simulate --compile eager` uses that in place of Inductor",
     )
 
     def _compile_fx_inner(graph: Any, inputs: Any, *given: Any, **named: Any) -> Any:
@@ -33,6 +37,33 @@ def _patch_inductor(module: Any) -> None:
         return compile_graph(graph, inputs, *given, **named)
 
     module._compile_fx_inner = _compile_fx_inner
+    if backend := compiler():
+        _replace_inductor(module, backend)
+
+
+def _replace_inductor(module: Any, backend: str) -> None:
+    # What torch.compile calls for `inductor`, its default, with the graph that it has traced.
+    compile_by_inductor = module.compile_fx
+
+    def compile_fx(graph: Any, inputs: Any, *given: Any, **named: Any) -> Any:
+        is_ahead_of_time = given or "inner_compile" in named  # and would write files of code
+        values = [node.meta.get("example_value") for node in graph.graph.nodes]
+        if is_ahead_of_time or not any(_is_on_cuda(value) for value in (*values, *inputs)):
+            return compile_by_inductor(graph, inputs, *given, **named)
+        from torch._dynamo import lookup_backend
+
+        _say_once(backend)
+        return lookup_backend(backend)(graph, inputs)
+
+    module.compile_fx = compile_fx
+
+
+@cache
+def _say_once(backend: str) -> None:
+    sys.stderr.write(
+        f"unidev: torch.compile uses {backend!r} in place of Inductor on simulated GPUs "
+        "(UNIDEV_SIMULATE_COMPILE).\n"
+    )
 
 
 def _is_on_cuda(value: Any) -> bool:

@@ -41,6 +41,11 @@ def add_functions(bindings: Any, namespace: dict[str, Any]) -> None:
             setattr(bindings, name, value)
 
 
+def compiler() -> str | None:
+    """The backend of ``torch.compile`` that replaces Inductor, if one was requested."""
+    return _gpus.compile
+
+
 @cache
 def ops() -> Any:
     """The functions of our C++ library; once torch is imported."""
