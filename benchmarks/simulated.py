@@ -31,7 +31,7 @@ OPERATIONS = {
     "cat of two": "cat(({x}, {x}))",
     "relu": "relu({x})",
 }
-TINY_AT_MOST, STEP_AT_MOST, DDP_AT_MOST = 2.5, 1.15, 1.3
+TINY_AT_MOST, STEP_AT_MOST, DDP_AT_MOST, HALF_AT_MOST = 2.5, 1.15, 1.3, 1.5
 LOAD_AT_MOST_S, BUILD_AT_MOST_S = 0.3, 30.0
 DDP_STEPS = sized(10, 1)
 
@@ -51,6 +51,16 @@ def rows_of_name(name: str) -> Iterator[Row]:
     steps = {"ours": step_on(device), "theirs": step_on(torch.device("cpu"))}
     row = compare("ours()", "theirs()", steps)
     yield Row(name, "a step, MLP 784, 256, 10", "the same on the CPU", *row, STEP_AT_MOST)
+    for what, dtype, by_float32 in (
+        ("autocast float16", torch.float16, False), ("autocast bfloat16", torch.bfloat16, False),
+        ("autocast bfloat16, by float32", torch.bfloat16, True),
+    ):  # fmt: skip
+        was_slow = torch.ops.unidev_sim.exchange_is_slow(dtype, True)
+        torch.ops.unidev_sim.exchange_is_slow(dtype, was_slow or by_float32)
+        steps = {"ours": gpt_step(device, dtype), "theirs": gpt_step(device, None)}
+        row = compare("ours()", "theirs()", steps, rounds=11)
+        torch.ops.unidev_sim.exchange_is_slow(dtype, was_slow)
+        yield Row(name, f"a step, GPT 3.4 M, {what}", "the same in float32", *row, HALF_AT_MOST)
 
 
 def step_on(device: Any) -> Any:
@@ -74,6 +84,35 @@ def step_of(net: Any, device: Any, rows: int) -> Any:
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(net(x), y).backward()
         optimizer.step()
+
+    return step
+
+
+def gpt_step(device: Any, dtype: Any) -> Any:
+    """One step of AdamW of a small GPT, in float32 or in mixed precision with a scaler."""
+    import torch
+    from torch import nn
+
+    width, length, words = sized((256, 128, 512), (32, 16, 64))
+    layer = nn.TransformerEncoderLayer(
+        width, 4, 4 * width, 0.0, "gelu", batch_first=True, norm_first=True
+    )
+    net = nn.ModuleList([nn.Embedding(words, width), nn.TransformerEncoder(layer, 4),
+                         nn.Linear(width, words)]).to(device)  # fmt: skip
+    optimizer = torch.optim.AdamW(net.parameters())
+    scaler = torch.amp.GradScaler(device.type, enabled=dtype == torch.float16)
+    tokens = torch.randint(words, (8, length)).to(device)
+    mask = nn.Transformer.generate_square_subsequent_mask(length).to(device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
+            embed, encode, read = net
+            found = read(encode(embed(tokens), mask=mask, is_causal=True))
+            loss = nn.functional.cross_entropy(found.flatten(0, 1), tokens.flatten())
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
 
     return step
 
