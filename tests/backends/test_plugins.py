@@ -136,6 +136,28 @@ def test_a_plugin_with_a_colon_too_many_is_said_to_have_it(run_python) -> None:
     assert "neither `module` nor `module:attribute`" in run_python(LIST, UNIDEV_PLUGINS="a:b:c")
 
 
+def test_a_framework_that_no_backend_can_have_is_refused_with_the_reason(
+    add_plugin, run_python
+) -> None:
+    why = "load=unidev.unsupported('its arrays have no device', 'https://example.org/')"
+    add_plugin("theirs", good("strange").replace("load=load", why), entry_point="strange")
+    said = run_python(
+        """
+        import unidev
+        from unidev.backends.query_child import overview
+        print(*unidev.list_backends())
+        found = overview()["plugins"][-1]
+        print(found["plugin"], found["state"], found["problem"])
+        try:
+            unidev.set_backend("strange")
+        except unidev.BackendNotFoundError as error:
+            print(error)
+        """
+    ).splitlines()
+    reason = "backend 'strange' is not supported: its arrays have no device (https://example.org/)"
+    assert said == ["numpy", f"strange refused {reason}", reason]
+
+
 def test_a_broken_plugin_asked_for_by_name_says_how_it_is_broken(add_plugin, run_python) -> None:
     add_plugin("theirs", "raise ZeroDivisionError('at import')", entry_point="broken")
     said = run_python(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from turns import in_a_thread
 
@@ -59,6 +61,16 @@ def test_a_plugin_without_its_framework_is_no_candidate(
     (tmp_path / "oneframe.py").unlink()
     (tmp_path / "oneframe").mkdir()  # nor is a folder of that name
     assert run_python(CHOICE).startswith("two | ")
+
+
+def test_a_backend_for_use_by_name_is_no_candidate(add_plugin, run_python, tmp_path) -> None:
+    (tmp_path / "oneframe.py").write_text("")
+    source = PLUGIN.format(name="one", framework="oneframe")
+    add_plugin("plugin_one", source.replace('install="-"', 'install="-", is_automatic=False'))
+    for program in (CHOICE, "import oneframe\n" + dedent(CHOICE)):
+        assert run_python(program, UNIDEV_PLUGINS="plugin_one").startswith("numpy | ")
+    named = {"UNIDEV_PLUGINS": "plugin_one", "UNIDEV_BACKEND": "one"}
+    assert run_python(CHOICE, **named).startswith("one | ")
 
 
 def test_the_one_framework_that_is_imported_is_chosen(two_frameworks, run_python) -> None:

@@ -21,7 +21,7 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec
 from unidev.contract.launcher import LauncherSpec
 from unidev.contract.optional import names_an_object
-from unidev.errors import BackendNotFoundError, PluginError
+from unidev.errors import BackendNotFoundError, PluginError, UnsupportedOperation
 from unidev.system.forking import fork_safe_lock
 from unidev.system.settings import DISABLED_PLUGINS, PLUGINS
 from unidev.system.wording import error_text, shown
@@ -51,6 +51,8 @@ class Plugin:
     """The launcher that it registered, if any."""
     failure: str | None = None
     """The problem, in one line."""
+    refusal: str | None = None
+    """Why there is no backend for the framework that it names, if it says so."""
     traceback: str | None = None
     """The full traceback of the problem."""
     is_disabled: bool = False
@@ -112,7 +114,7 @@ def facts_of(plugin: Plugin) -> dict[str, Any]:
         "variables": dict(launcher.variables) if launcher else {},
         "framework": spec.framework if spec else None,
         "install": spec.install if spec else None,
-        "problem": plugin.failure,
+        "problem": plugin.failure or plugin.refusal,
         "traceback": plugin.traceback,
     }
 
@@ -151,6 +153,8 @@ def backend_spec(name: str) -> BackendSpec:
                 f"UNIDEV_DISABLED_PLUGINS={name}.",
                 backend=name,
             )
+        if plugin.name == name and plugin.refusal is not None:
+            raise BackendNotFoundError(plugin.refusal, backend=name)
         if plugin.name == name and plugin.is_disabled:
             raise BackendNotFoundError(
                 f"backend {name!r} is disabled by UNIDEV_DISABLED_PLUGINS; remove it from that "
@@ -203,6 +207,11 @@ def _try_plugin(point: EntryPoint, found: list[Plugin], disabled: list[str]) -> 
         spec, launcher = _registered(point.load(), point.value)
         if spec is not None:
             _check_fields(spec, point.value)
+            if isinstance(spec.load, Unsupported):
+                unsupported = UnsupportedOperation(
+                    f"backend {spec.name!r}", spec.load.reason, spec.load.link
+                )
+                return Plugin(point.name, point.value, distribution, refusal=str(unsupported))
             _check_alone(spec, found)
         if launcher is not None:
             _check_launcher(launcher, point.value, found)

@@ -77,6 +77,7 @@ def _plugin(plugin: Plugin) -> Answer:
     spec = plugin.spec
     state = (
         "disabled" if plugin.is_disabled
+        else "refused" if plugin.refusal
         else "found" if spec
         else "works" if plugin.launcher  # there is no framework to load
         else "broken"

@@ -187,7 +187,9 @@ def _default_choice() -> Choice:
     from unidev.backends.discovery import backend_specs
 
     frameworks = {
-        spec.framework: name for name, spec in backend_specs().items() if name != EMBEDDED
+        spec.framework: name
+        for name, spec in backend_specs().items()
+        if name != EMBEDDED and spec.is_automatic
     }
     imported = [name for module, name in frameworks.items() if sys.modules.get(module)]
     if imported:

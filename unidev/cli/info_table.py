@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Answer = dict[str, Any]
 
-_COLOURS = {"works": "green", "no framework": "yellow", "disabled": "yellow"}
+_COLOURS = {"works": "green", "no framework": "yellow", "disabled": "yellow", "refused": "yellow"}
 _WORDS = {True: Text("yes", style="green"), False: Text("no", style="yellow")}
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from unidev.contract.hardware_probe import HardwareProbe, RecordedCopy, Training
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Conflict, Installation, Wheel
-    from unidev.contract.interop import Exported, Interop
+    from unidev.contract.interop import Exported, HostInterop, Interop
     from unidev.contract.launcher import Launcher, LauncherSpec
     from unidev.contract.layer_models import LayerModels, ModelVariable
     from unidev.contract.layers import (
@@ -72,16 +72,16 @@ if TYPE_CHECKING:
         "Backend", "BackendSpec", "Build", "Children", "Collectives", "CombineMoments", "Conflict",
         "Contained", "CopyStream", "Device", "Ended", "EpochBatches", "Estimator", "Event",
         "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HardwareProbe",
-        "HelperProcess", "Installation", "Interop", "Job", "Launcher", "LauncherSpec",
-        "LayerModels", "Layers", "Loader", "Memory", "Model", "ModelProbe", "ModelVariable",
-        "Models", "Moments", "Output", "Pair", "Patches", "PeakCounter", "PlannedTransfer", "Probe",
-        "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SimulatedGpus", "Simulator",
-        "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample", "TreeModels",
-        "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes", "check_state",
-        "checked_file", "driver_cuda_version", "fork_safe_lock", "found_in", "free_ports",
-        "has_one_instance", "hookimpl", "is_number", "kind_of", "nested_backward", "nodes_from",
-        "outermost_name", "own_folder", "part", "reaches", "seconds_in", "unsupported",
-        "visible_gpus", "with_own_order", "without_rows",
+        "HelperProcess", "HostInterop", "Installation", "Interop", "Job", "Launcher",
+        "LauncherSpec", "LayerModels", "Layers", "Loader", "Memory", "Model", "ModelProbe",
+        "ModelVariable", "Models", "Moments", "Output", "Pair", "Patches", "PeakCounter",
+        "PlannedTransfer", "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows",
+        "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training",
+        "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost", "build_once",
+        "card_bytes", "check_state", "checked_file", "driver_cuda_version", "fork_safe_lock",
+        "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number", "kind_of",
+        "nested_backward", "nodes_from", "outermost_name", "own_folder", "part", "reaches",
+        "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -96,7 +96,7 @@ _NAMES = {
     "contract.hardware_probe": "HardwareProbe RecordedCopy Training",
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Conflict Installation Wheel",
-    "contract.interop": "Exported Interop",
+    "contract.interop": "Exported HostInterop Interop",
     "contract.launcher": "Launcher LauncherSpec",
     "contract.layer_models": "LayerModels ModelVariable",
     "contract.layers": "Functions Layers Moments",

@@ -67,7 +67,8 @@ class Backend(Abilities, ABC):
     kinds: tuple[str, ...] = ("cpu", "gpu")
     """The kinds of device that may exist, in the order in which they are listed.
 
-    A backend without accelerators may omit ``gpu``; a GPU is then "not available".
+    A backend without accelerators may omit ``gpu``, and one of accelerators alone ``cpu``: such a
+    device is then "not available", also where it is the default. The first kind has a device.
     """
     framework_errors: tuple[type[Exception], ...] = (
         RuntimeError, ValueError, TypeError, MemoryError,

@@ -108,7 +108,13 @@ class BackendSpec:
     load: str | Callable[[], type[Backend]]
     """The backend class as ``module:name``; its module imports the framework, once, on first use.
 
-    Or a function that imports the framework and returns the class.
+    Or a function that imports the framework and returns the class. Or ``unsupported(reason, link)``
+    for a framework that no backend can have: whoever selects it gets the reason.
+    """
+    is_automatic: bool = True
+    """Whether it is selected where it is the only framework imported, or installed.
+
+    False for one that is installed beside others, as for tests: then only by its name, or a tensor.
     """
     simulator: str | Callable[[], Simulator] = unsupported("the backend has no simulator")  # noqa: RUF009  immutable
     """The simulator class, itself or as ``module:name``, or a function that returns a simulator.

@@ -6,11 +6,15 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract.optional import BackendPart
+from unidev.errors import UnsupportedOperation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    import numpy as np
+
     Tensor = Any
+    Array = np.ndarray[Any, Any]
 
 
 class Interop(BackendPart, ABC):
@@ -68,3 +72,69 @@ class Exported:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._device
+
+
+class HostInterop(Interop):
+    """For a framework whose tensors on the CPU are NumPy's arrays underneath: two methods."""
+
+    keeps_read_only = True
+
+    @abstractmethod
+    def array_of(self, x: Tensor) -> Array:
+        """A plain NumPy array on the memory of ``x``, with its strides, writable where ``x`` is."""
+
+    @abstractmethod
+    def tensor_of(self, array: Array) -> Tensor:
+        """A tensor on the memory of a plain NumPy array."""
+
+    def export(self, x: Tensor) -> Array:
+        """A plain array; NumPy itself refuses byte orders and strides that DLPack lacks."""
+        array = self.array_of(x)
+        flags = array.flags
+        if flags.carray:  # in C order, aligned and writable
+            return array
+        if not flags.c_contiguous and any(stride < 0 for stride in array.strides):
+            # torch.from_dlpack, for one, ends the process.
+            raise UnsupportedOperation(
+                "sharing an array", "it has a negative stride, which frameworks do not have"
+            )
+        if not flags.aligned:
+            raise UnsupportedOperation(
+                "sharing an array",
+                "its elements are not aligned, and frameworks may crash on such addresses",
+            )
+        return array if flags.writeable else _writable(array)  # NumPy exports no read-only one
+
+    def adopt(self, exported: Any, is_read_only: bool) -> Tensor:
+        """Writable where it may be: NumPy makes it read-only where it is not told (DLPack 0)."""
+        import numpy as np
+
+        made: Array = np.from_dlpack(exported)
+        if is_read_only:
+            made.flags.writeable = False
+        elif not made.flags.writeable:
+            made = _writable(made)
+        return self.tensor_of(made)
+
+    def is_immutable(self, x: Tensor) -> bool:
+        """Whether it is read-only."""
+        return not self.array_of(x).flags.writeable
+
+
+class _Memory:
+    """Memory that an array belongs to, as ``numpy.asarray`` takes it."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, interface: dict[str, Any], owner: Array) -> None:
+        self.__array_interface__ = interface
+        self._owner = owner
+
+
+def _writable(x: Array) -> Array:
+    """An array on the same memory that may be written to, and keeps ``x`` alive."""
+    import numpy as np
+
+    interface = x.__array_interface__
+    interface["data"] = (interface["data"][0], False)
+    return np.asarray(_Memory(interface, x))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _REAL: dict[str, str] = {SIMULATE: "0", **dict.fromkeys(DETAILS, "")}
 """Queries the machine's own devices; simulated ones follow from the variables themselves."""
-_LEFT_OUT = ("no framework", "disabled")
+_LEFT_OUT = ("no framework", "disabled", "refused")
 
 
 class UnknownBackendError(LookupError):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.backends.boundary import call
 from unidev.backends.loading import backend_of_type
+from unidev.contract.optional import Unsupported
 from unidev.errors import UnsupportedContainerError
 from unidev.system.wording import kind_of
 from unidev.tensors.contents import ITEMS, contents, written
@@ -175,13 +176,13 @@ class Movable:
         for path, x, backend in after:
             if backend.device_of(x) is not device:
                 self._refuse(f"left {path} on {backend.device_of(x)}")
-            if self._is_copied and any(
-                one.overlaps(other)
-                for _, old, owner in self.tensors
-                if owner is backend
-                for one in extents_of(x)
-                for other in extents_of(old)
-            ):
+            if not self._is_copied:
+                continue
+            same = [y for _, y, owner in self.tensors if owner is backend]
+            there = [y for y in same if backend.device_of(y) is device]
+            if there and isinstance(backend.extents, Unsupported):
+                self._refuse("may have copied nothing: its framework does not report addresses")
+            if any(a.overlaps(b) for y in there for a in extents_of(x) for b in extents_of(y)):
                 self._refuse(f"copied nothing: {path} has the memory of the source")
         now = self._tensors(self.owner)
         if [(path, id(x)) for path, x, _ in now] != [(path, id(x)) for path, x, _ in self.tensors]:

@@ -103,9 +103,10 @@ def _is_plain(cls: type) -> bool:
     if not cls.__flags__ & HEAP_TYPE and is_opaque(cls) and not is_container_type(cls):
         return True
     backend = backend_of_namespace(cls)
-    return backend is not None and cls in {
-        type(backend.cpu.native), *map(type, backend.dtypes.values())
-    }  # fmt: skip
+    if backend is None:
+        return False
+    device = backend.device(backend.kinds[0], 0)
+    return cls in {type(device.native), *map(type, backend.dtypes.values())}
 
 
 def is_model(x: object) -> bool:

@@ -24,6 +24,7 @@ from unidev_conformance.running.runner import BackendMissingError, Plan, UsageEr
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from unidev.contract import SimulatedGpus
     from unidev_conformance.judging.report import Report
     from unidev_conformance.running.configuration_run import Progress
 
@@ -208,6 +209,18 @@ def test_a_backend_without_a_simulator_is_judged_on_the_host_alone(run_fake, mon
     assert [each.name for each in report.header.configurations] == ["host"]
     assert "no simulator (it has none)" in judge(report).limits[0]
     assert judge(report).exit_code == 0
+
+
+def test_a_simulator_of_few_gpus_is_judged_with_as_many_as_it_has(run_fake, monkeypatch) -> None:
+    class OfTwo(numpy_plugin.NumpySimulator):
+        def refusal(self, gpus: SimulatedGpus) -> str | None:
+            return "there are two" if gpus.count > 2 else None
+
+    spec = dataclasses.replace(numpy_plugin.unidev_register_backend(), simulator=OfTwo)
+    monkeypatch.setattr(plugins, "backend_spec", lambda _name: spec)
+    report = run_fake({"a.one": "pass"}, simulate=None)
+    names = [each.name for each in report.header.configurations]
+    assert names == ["host", "simulate-1", "simulate-2"]
 
 
 @pytest.mark.parametrize(

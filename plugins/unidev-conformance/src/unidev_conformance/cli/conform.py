@@ -30,10 +30,11 @@ _HELP = """
 Judge backend NAME: does it keep unidev's promises, and above all, does it copy?
 
 The checks run in child processes, first on the host's own devices, then on 1 and on 4 simulated
-GPUs; with --simulate N, on the host's own devices and on N simulated GPUs (0: on the host's own
-only); with --no-host, on simulated GPUs alone. The profile hardware is about real GPUs: it uses
-only the host's own devices. pytest.ini and conftest.py in the current folder, and PYTEST_ADDOPTS,
-are ignored. A child that crashes or hangs counts as a result; the remaining checks still run.
+GPUs, or on as many as there can be; with --simulate N, on the host's own devices and on N simulated
+GPUs (0: on the host's own only); with --no-host, on simulated GPUs alone. The profile hardware is
+about real GPUs: it uses only the host's own devices. pytest.ini and conftest.py in the current
+folder, and PYTEST_ADDOPTS, are ignored. A child that crashes or hangs counts as a result; the
+remaining checks still run.
 
 With --launcher NAME, judge a launcher of unidev.run instead: --backend, --address, --only, --list,
 --timeout and --fail-fast apply.

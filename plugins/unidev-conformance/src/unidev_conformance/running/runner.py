@@ -16,6 +16,7 @@ from unidev.backends.discovery import EMBEDDED
 from unidev.backends.loading import refusal_of
 from unidev.contract.backend import Unsupported
 from unidev.contract.backend_spec import SimulatedGpus
+from unidev.errors import UnidevError
 from unidev_conformance import HARDWARE
 from unidev_conformance.judging.report import Header, Report, Result
 from unidev_conformance.running.catalog import PROFILES
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from unidev.system.child_processes import Interruption
     from unidev_conformance.events import CheckEntry
 
-DEFAULT_SIMULATED = (1, 4)
-"""One device, where nothing can cross devices, and enough for every pair and a third."""
+DEFAULT_MOST = 4
+"""Enough for every pair and a third, beside 1, where nothing can cross devices."""
 DEFAULT_TIMEOUT_S = 120.0
 
 
@@ -55,7 +56,7 @@ class Plan:
     """The user's command line, for the report."""
     profile: str = "tensor"
     simulate: int | None = None
-    """None: 1 and 4; N: that alone; 0: no simulated devices."""
+    """None: 1, and 4 or as many as there can be; N: that alone; 0: no simulated devices."""
     simulate_as: str | None = None
     """The framework's name for the simulated GPUs, such as ``cuda``."""
     with_host: bool = True
@@ -111,8 +112,8 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
     _check_options(plan)
     if plan.profile == HARDWARE:
         return [0], ["judged only on the host's own devices: the profile is about real GPUs"]
-    wanted = DEFAULT_SIMULATED if plan.simulate is None else (plan.simulate,)
-    counts = [0, *(count for count in wanted if count)]
+    wanted = {1, _most(spec)} if plan.simulate is None else {plan.simulate}
+    counts = sorted({0, *wanted})
     if plan.simulate_as is not None:
         if plan.backend == EMBEDDED:
             raise UsageError(
@@ -134,6 +135,16 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
     if len(counts) == 1:
         return counts, ["judged only on the host's own devices, because of --simulate 0"]
     return counts, []
+
+
+def _most(spec: BackendSpec) -> int:
+    """The largest default number of simulated GPUs to which the backend's simulator agrees."""
+    numbers = range(DEFAULT_MOST, 1, -1)
+    try:
+        fit = (count for count in numbers if refusal_of(spec, SimulatedGpus(count=count)) is None)
+        return next(fit, 1)
+    except UnidevError:  # it is not installed: a child says so
+        return DEFAULT_MOST
 
 
 def _check_options(plan: Plan) -> None:

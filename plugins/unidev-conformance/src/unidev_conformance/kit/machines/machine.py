@@ -222,6 +222,16 @@ class Machine:
             return False
         return overlapping_bytes(*(list(self.bench.probe.extents(y)) for y in (x, x[-1:]))) > 0
 
+    @functools.cached_property
+    def others(self) -> str:
+        """What follows a slice in brackets: the other axes, if the framework wants them, too."""
+        x = self.bench.probe.make(np.ones((2, 2), "float32"), self.bench.cpu)
+        try:
+            _ = x[1:]
+        except IndexError:  # as the array API standard permits
+            return ", ..."
+        return ""
+
     @property
     def is_mutable(self) -> bool:
         """Whether the framework's tensors can be written to."""
@@ -279,8 +289,8 @@ class Machine:
     @rule(lambda self: self._sliceable())
     def write_the_last(self) -> None:
         """Only a part changes, which what looks at the first elements alone does not see."""
-        held = self.pick(self._sliceable())
-        self._write(held, self.pick([0, 1] if held.dtype == "bool" else range(2, 100)), "[-1:]")
+        held, part = self.pick(self._sliceable()), f"[-1:{self.others}]"
+        self._write(held, self.pick([0, 1] if held.dtype == "bool" else range(2, 100)), part)
 
     def _sliceable(self) -> list[Held]:
         """The writable tensors with an axis, if the framework's slices share memory."""
@@ -328,7 +338,7 @@ class Machine:
         self.check_tensors()
         sliceable = self._sliceable()
         for number, held in enumerate({held.storage: held for held in self.writable()}.values()):
-            part = "[-1:]" if number % 2 and held in sliceable else ""
+            part = f"[-1:{self.others}]" if number % 2 and held in sliceable else ""
             self._write(held, number % 2 if held.dtype == "bool" else 101 + number, part)
         self.program.run_if_it_matters(f"for device in {self.devices}: unidev.synchronize(device)")
         self.check_tensors()
