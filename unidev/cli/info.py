@@ -143,7 +143,8 @@ def _in_file(document: dict[str, Any], path: Path, *, is_check: bool) -> int:
 
 
 def _report_left_out(document: dict[str, Any]) -> bool:
-    left_out = [each for each in document["plugins"] if each["state"] not in ("works", "disabled")]
+    settled = ("works", "disabled", "refused")
+    left_out = [each for each in document["plugins"] if each["state"] not in settled]
     for each in left_out:
         name = each["backend"] or each["plugin"]
         say(f"unidev: left out: {name} ({each['state']}): {each['problem']}", err=True)

@@ -70,13 +70,15 @@ def ask_frameworks(
 ) -> tuple[tuple[Framework, ...], tuple[KnownFramework, ...]]:
     """Every framework that is installed with its plugin, or only that of ``backend``.
 
-    NumPy, which has no GPUs, is included only by name. Then the frameworks that are known, also by
-    plugins whose framework is not installed.
+    NumPy, which has no GPUs, is included only by name, as are backends that are not automatic. Then
+    the frameworks that are known, also by plugins whose framework is not installed.
     """
     answers = ask_plugins("installation", _points(backend), timeout_s, stop, _REAL)
     asked = [each for each in answers if each["backend"] or not each["launcher"]]
     found = [to_framework(each) for each in asked if each["state"] not in _LEFT_OUT]
-    wanted = tuple(each for each in found if backend in (None, each.backend))
+    by_name = {name for name, spec in backend_specs().items() if not spec.is_automatic}
+    is_wanted = by_name.isdisjoint if backend is None else {backend}.issuperset
+    wanted = tuple(each for each in found if is_wanted([each.backend]))
     described = [each["known"] for each in answers if each.get("known") is not None]
     return wanted, with_described(KnownFramework(**each) for each in described)
 

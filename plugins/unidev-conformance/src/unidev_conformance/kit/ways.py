@@ -10,6 +10,7 @@ import unidev
 from unidev.backends.discovery import backend_specs
 from unidev.backends.loading import is_installed, load_backend, loaded_backends
 from unidev.contract.backend import Unsupported
+from unidev.contract.interop import HostInterop
 from unidev.tensors.devices import devices_of
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit.inputs import drawing, samples
@@ -42,10 +43,10 @@ class Way:
         return unidev.convert(x, self.target.name, **options)
 
     def make(self, values: Array, dtype: str = "", device: Device | None = None) -> Any:
-        """A tensor of the source, by its framework; of NumPy, aligned as all frameworks want it."""
-        place = device or self.source.cpu
-        if place.kind == "cpu" and self.source.spec.framework == "numpy":
-            return samples.aligned(values, 0)
+        """A tensor of the source; of NumPy's memory, aligned as all frameworks want it."""
+        place, interop = device or self.source.cpu, self.source.interop
+        if place.kind == "cpu" and isinstance(interop, HostInterop):
+            return interop.tensor_of(samples.aligned(values, 0))
         if dtype and not samples.is_numpy_dtype(dtype):
             return unidev.array(values, dtype=dtype, device=place)
         return self.source.probe.make(values, place)
