@@ -24,8 +24,10 @@ import nox
 
 sys.path.append("tools")
 from nox_environments import (
+    ARRAY_API,
     BESIDE_JAX,
     CUDA_TORCH,
+    ENVIRONMENTS,
     EXTRAS,
     FOR_OPERATORS,
     FRAMEWORKS,
@@ -208,6 +210,14 @@ def docs(session: nox.Session) -> None:
 
 
 @nox.session(default=False, tags=FULL)
+def array_api(session: nox.Session) -> None:
+    """Libraries of the array API standard: the suite on array-api-strict, and what is refused."""
+    install(session, "array_api", extras="cli")
+    check_types(session, "plugins/unidev-array-api/src")
+    session.run(*PYTEST, "-m", "", "plugins/unidev-array-api", *session.posargs, env=IN_TESTS)
+
+
+@nox.session(default=False, tags=FULL)
 def ray(session: nox.Session) -> None:
     """The launcher on Ray, and clusters of two nodes on this machine; NumPy alone."""
     install(session, "ray", extras="cli")
@@ -242,9 +252,9 @@ def lowest(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def together(session: nox.Session) -> None:
-    """PyTorch, TensorFlow, PaddlePaddle and MXNet in one environment and one process."""
+    """PyTorch, TensorFlow, PaddlePaddle, MXNet and array-api-strict in one environment."""
     # Before the others: it has few tests, and long ones, so at the end a core would be idle.
-    install(session, *TOGETHER)
+    install(session, *TOGETHER, *ARRAY_API)
     session.run("python", "-m", "pip", "check")
     load_once(session, *TOGETHER)
     session.run(*PYTEST, "-m", "", "plugins/together", *session.posargs, env=IN_TESTS)
@@ -252,8 +262,8 @@ def together(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend=WITH_TORCH, tags=FULL)
 def together_jax(session: nox.Session) -> None:
-    """JAX beside PyTorch and PaddlePaddle, in one process."""
-    install(session, *BESIDE_JAX, extras="cli")
+    """JAX beside PyTorch, PaddlePaddle and array-api-strict, in one process."""
+    install(session, *BESIDE_JAX, *ARRAY_API, extras="cli")
     session.run(*PYTEST, "-m", "", "plugins/together_jax", *session.posargs, env=IN_TESTS)
 
 
@@ -411,7 +421,7 @@ def check(session: nox.Session) -> None:
     if len(session.posargs) < 2:
         session.error("name a backend and a check: nox -s check -- torch copy.zero_d")
     backend, checks, *options = session.posargs
-    python = python_of(session, "core" if backend == "numpy" else backend)
+    python = python_of(session, ENVIRONMENTS.get(backend, backend))
     session.run(python, "-m", "unidev", "conform", backend, "--only", checks, *options)
 
 

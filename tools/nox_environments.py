@@ -35,6 +35,10 @@ BESIDE = {"torch": ["unidev-torch-simulator"]}
 """Distributions that are installed and tested with a framework's plugin."""
 LAUNCHERS = {"ray": ["ray>=2.49"]}
 """What the plugins run on that start workers; they bring no framework."""
+ARRAY_API = {"array_api": ["array-api-strict==2.6.1"]}
+"""The libraries of the plugin of the array API standard, which fit beside any framework."""
+ENVIRONMENTS = {"numpy": "core", "array_api_strict": "array_api"}
+"""The session of a backend, where it is not called as the backend is."""
 TOGETHER = [name for name in FRAMEWORKS if name != "jax"]
 """Those that one environment can hold: JAX needs NumPy 2, and MXNet the one before."""
 BESIDE_JAX = ["jax", "torch", "paddle"]
@@ -77,7 +81,7 @@ def install(
     """Install the core, the suite, and plugins with their frameworks, from this checkout."""
     if "REMOVE_ENVIRONMENTS" in os.environ:  # after the session, which is a process of its own
         atexit.register(shutil.rmtree, session.virtualenv.location)
-    needed = {**LAUNCHERS, **versions}
+    needed = {**LAUNCHERS, **ARRAY_API, **versions}
     frameworks = [requirement for name in names for requirement in needed[name]]
     parts = ["plugins/unidev-conformance", *(folder for name in names for folder in folders(name))]
     plugins = [part for folder in parts for part in ("-e", folder)]
@@ -91,7 +95,8 @@ def install(
 
 def folders(name: str) -> list[str]:
     """The folder of a plugin, and those of what is tested with it."""
-    return [f"plugins/{each}" for each in (f"unidev-{name}", *BESIDE.get(name, []))]
+    own = f"unidev-{name.replace('_', '-')}"
+    return [f"plugins/{each}" for each in (own, *BESIDE.get(name, []))]
 
 
 def add(session: nox.Session, *requirements: str) -> None:
@@ -128,8 +133,9 @@ def python_for(session: str, python: str) -> str | bool:
 
 def python_of(session: nox.Session, name: str) -> str:
     """The interpreter of the session ``name``, which is made first if there is none."""
-    if name not in ("core", *FRAMEWORKS):
-        session.error(f"{name!r} is none of core, {', '.join(FRAMEWORKS)}")
+    known = ("core", *FRAMEWORKS, *ARRAY_API)
+    if name not in known:
+        session.error(f"{name!r} is none of {', '.join(known)}")
     environment = session.cache_dir.parent / name
     place = Path("Scripts", "python.exe") if sys.platform == "win32" else Path("bin", "python")
     if not (environment / place).is_file():

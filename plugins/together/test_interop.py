@@ -4,7 +4,7 @@ import pytest
 from plugin_suite import check_conforms
 from several_frameworks import run
 
-BACKENDS = ("numpy", "torch", "tensorflow", "paddle", "mxnet")
+BACKENDS = ("numpy", "torch", "tensorflow", "paddle", "mxnet", "array_api_strict")
 
 
 @pytest.mark.parametrize("simulated", [0, 2])

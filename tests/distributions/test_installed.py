@@ -53,7 +53,7 @@ def test_the_command_and_the_plugins_are_those_of_the_wheels(
     assert f"unidev {unidev.__version__}" in done.stdout
     settings = ROOT.glob("plugins/unidev-*/pyproject.toml")
     plugins = [x.parent.name for x in settings if "[project.entry-points.unidev]" in x.read_text()]
-    assert len(plugins) == 6
+    assert len(plugins) == 7
     for name in plugins:
         is_for_this_python = name != "unidev-jax" or sys.version_info >= (3, 11)
         assert (f"{name} {unidev.__version__}" in done.stdout) is is_for_this_python

@@ -29,11 +29,11 @@ LIMIT_S = 300
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """The mutants and sound variants of ``BACKEND``.
+    """The mutants and sound variants of ``BACKEND``, whose plugin may be another ``PLUGIN``.
 
     Those of workers come first: all are judged in one run, by one process of pytest's.
     """
-    plugin = f"unidev_{metafunc.module.BACKEND}"
+    plugin = f"unidev_{getattr(metafunc.module, 'PLUGIN', metafunc.module.BACKEND)}"
     names = [name for name, each in (*MUTANTS.items(), *SOUND.items()) if each.plugin == plugin]
     metafunc.parametrize("name", sorted(names, key=lambda n: n in SOUND or not is_of_workers(n)))
 

@@ -29,9 +29,10 @@ TENSORFLOW = "unidev_tensorflow"
 PADDLE = "unidev_paddle"
 MXNET = "unidev_mxnet"
 JAX = "unidev_jax"
+ARRAY_API = "unidev_array_api"
 TOY = "toy_backend"
 """The functional framework of ``examples/toy_backend``."""
-PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET, JAX, TOY)
+PLUGINS = (NUMPY, TORCH, TENSORFLOW, PADDLE, MXNET, JAX, ARRAY_API, TOY)
 """Plugins of which there are mutants."""
 
 F = TypeVar("F", bound="Callable[..., Any]")

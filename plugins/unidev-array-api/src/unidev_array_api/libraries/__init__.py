@@ -1,0 +1,1 @@
+"""A backend for each library: what it needs beside the standard."""
