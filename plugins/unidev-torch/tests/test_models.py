@@ -144,6 +144,17 @@ def test_deepcopy_and_torchs_own_checkpoints_work_after_a_move() -> None:
     model.load_state_dict(torch.load(file))
 
 
+def test_replicas_of_a_model_that_keeps_results_have_results_of_their_own() -> None:
+    model = unidev.place(nn.utils.spectral_norm(nn.Linear(4, 3)), "gpu:0")
+    model.kept = [{"y": model(X.to(native("gpu:0")))}]
+    (copied,) = unidev.replicate(model, ["gpu:1"])
+    y, old = copied.kept[0]["y"], model.kept[0]["y"]
+    assert torch.equal(y, old)
+    assert not unidev.shares_memory(y, old)
+    x = X.to(native("gpu:0"))
+    assert torch.equal(copied.eval()(x.to(native("gpu:1"))).cpu(), model.eval()(x).cpu())
+
+
 def test_a_module_moves_with_torch_before_and_after() -> None:
     model = net()
     weight = model[0].weight

@@ -160,8 +160,7 @@ class TorchEngine(GroupEngine):
     def leave(self) -> None:
         """``destroy_process_group``, if ``join`` made it.
 
-        Its threads end with the last reference to it. A process that ends while gloo's run aborts,
-        now and then.
+        Its threads end with the last reference to it; a process that ends before may abort.
         """
         if self._is_ours:
             self._close()

@@ -192,8 +192,7 @@ def _reason(text: str) -> str | None:
 def _choose_foreach(arguments: Sequence[Any], likenesses: Sequence[Any]) -> None:
     """Let optimizers of fake tensors compute as those of real ones do: by lists of tensors.
 
-    PyTorch asks for exact types before it does, so a fake tensor would be updated by itself, with
-    less memory.
+    PyTorch asks for exact types: fake tensors would be updated one by one, with less memory.
     """
     for real, fake in zip(arguments, likenesses, strict=True):
         if not isinstance(real, Optimizer):

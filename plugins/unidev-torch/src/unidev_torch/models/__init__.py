@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 from typing import TYPE_CHECKING, Any
 
@@ -109,8 +110,10 @@ class TorchModels(Models):
     # -- several devices ---------------------------------------------------------------------------
 
     def copy(self, model: torch.nn.Module) -> torch.nn.Module:
-        """Without the history that ``deepcopy`` gives the parameters of TorchScript (2.13)."""
-        made: torch.nn.Module = super().copy(model)
+        """Without TorchScript's histories (2.13); results, which ``deepcopy`` refuses, keep one."""
+        with torch.enable_grad():
+            kept = {id(x): x.detach().requires_grad_().clone() for x in tree.results_in(model)}
+        made = copy.deepcopy(model, kept)
         for _, x in tree.named_tensors(made):
             if not x.is_leaf:
                 x.detach_().requires_grad_()
@@ -162,8 +165,7 @@ class TorchModels(Models):
     def bare_names(self, names: Collection[str]) -> Mapping[str, str]:
         """Without ``_orig_mod.`` of ``torch.compile`` anywhere, and ``module.`` before them all.
 
-        That is of ``DataParallel`` and ``DistributedDataParallel``; one that is not before all
-        names is a module's own.
+        That is of torch's ``DataParallel``; one that is not before all names is a module's own.
         """
         compiled = {name: name.replace("_orig_mod.", "") for name in names}
         if not all(bare.startswith("module.") for bare in compiled.values()):

@@ -30,8 +30,7 @@ _ALIGNMENT = 16
 class Part:
     """Tensors on one device that move together, and their memory.
 
-    Either all that share a storage, or some simple ones, each with a storage of its own. A twin has
-    memory only.
+    Either all that share a storage, or simple ones with one each. A twin has memory only.
     """
 
     __slots__ = ("is_shared", "memory", "names", "tensors")
@@ -172,10 +171,7 @@ def _overlaps_itself(x: torch.Tensor) -> bool:
 
 
 def _copied_together(members: Sequence[torch.Tensor], native: torch.device) -> list[torch.Tensor]:
-    """Copies on one storage, laid out relative to each other as ``members`` are.
-
-    Copies no more of the storage than lies between their first and their last byte.
-    """
+    """Copies on one storage, laid out as ``members`` are, from their first byte to their last."""
     spans = [tensors.span(x) for x in members]
     begin = min(first for first, _ in spans) // _ALIGNMENT * _ALIGNMENT
     nbytes = max(last for _, last in spans) - begin

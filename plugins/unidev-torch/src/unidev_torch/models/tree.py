@@ -114,10 +114,7 @@ def _moves_itself(module: torch.nn.Module) -> bool:
 
 
 def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
-    """Tensors and modules in its attributes, containers and objects there, beside its registries.
-
-    And what stands for the tensors that its graph makes.
-    """
+    """Tensors and modules in its attributes, containers and objects there; and what graphs make."""
     if isinstance(module, torch.jit.ScriptModule):
         return graphs.made_in(module)
     own = module.__dict__
@@ -133,6 +130,14 @@ def beside(module: torch.nn.Module) -> list[tuple[str, Any]]:
         else:
             found += found_in(value, _is_wanted, key, deep=3)
     return found
+
+
+def results_in(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    """Tensors with a history that modules keep beside their registries."""
+    for _, module in modules_of(model):
+        own = {key: x for key, x in module.__dict__.items() if key not in _OF_EACH}
+        held = (x for _, x in found_in(own, _is_wanted, deep=3))
+        yield from (x for x in held if not getattr(x, "is_leaf", True))
 
 
 def named_tensors(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -375,8 +380,7 @@ def _ask(module: torch.nn.Module, native: torch.device) -> None:
         module.to(native)
     except RuntimeError:  # torch's own
         raise
-    # The code of a stranger, which refuses in its own words and by any kind of error (bitsandbytes
-    # by ValueError). What it says goes to the user, and all that was moved is moved back.
+    # A stranger's code refuses in its own words, by any kind of error (bitsandbytes: ValueError).
     except Exception as error:
         raise UnsupportedOperation(
             f"placing a {type(module).__name__}", f"its own `to` refuses: {error}"
@@ -395,4 +399,6 @@ def _apply(module: torch.nn.Module, function: Callable[[torch.Tensor], torch.Ten
     if isinstance(module, torch.nn.RNNBase):
         module.flatten_parameters()  # all that RNNs' own _apply adds, and it matters only on CUDA
     else:
+        if type(module.__dict__.get("_device")) is torch.device:  # maybe of another machine:
+            module.__dict__["_device"] = torch.device("cpu")  # torchmetrics makes a tensor there
         module._apply(function)  # type: ignore[no-untyped-call]

@@ -1,7 +1,6 @@
 """An operator's transfers between devices, found in its arguments before it runs.
 
-Shapes and bytes are what CUDA moves. Simulated devices copy other bytes, since their kernels are
-the CPU's; those copies belong to the simulator.
+Shapes and bytes are what CUDA moves, not what simulated devices copy for the CPU's kernels.
 """
 
 from __future__ import annotations
