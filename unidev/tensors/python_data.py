@@ -248,6 +248,6 @@ def _check_floats(values: Any, dtype: str, largest: float) -> None:
 def _refuse_objects(values: np.ndarray[Any, Any], data: object) -> None:
     if values.dtype.kind not in "biufc" and _lacking(numpy_name(values.dtype)) is None:
         raise UnsupportedDtypeError(
-            f"{kind_of(data)} of {values.dtype}: tensors have no such dtype. (Rows of unequal "
-            "length and integers beyond int64 also give this error.)"
+            f"{kind_of(data)} of {values.dtype}: tensors have no such dtype. (Uneven rows and ints "
+            "beyond int64 give this, too; |V2 of a file is bfloat16: x.view(ml_dtypes.bfloat16).)"
         )

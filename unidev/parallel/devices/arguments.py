@@ -67,7 +67,6 @@ class Aligned:
     """Trees of one structure on one backend, and what stands at the same places in them.
 
     Attributes:
-        backend: of all tensors.
         lists: for each tree its tensors in order; tied ones, which are one object, once.
     """
 
@@ -105,13 +104,15 @@ class Aligned:
             UnsupportedOperation: one is sparse, ragged or nested.
         """
         check_whole(self._opened, self.backend, is_packed=first_dimension)
-        start = 0 if first_dimension else 1
-        kinds = kinds_of(self.lists[0])
+        kinds, start = kinds_of(self.lists[0]), int(not first_dimension)
         for number, tensors in enumerate(self.lists):
             for position, x in enumerate(tensors):
                 first, shape = kinds[position], tuple(x.shape)
                 if len(shape) < start:
-                    raise InvalidDataError(f"{self.path(number, position)} has no dimension.")
+                    raise InvalidDataError(
+                        f"{self.path(number, position)} has no dimension, so no rows to join: "
+                        "all_reduce averages losses, as value_and_grad of a DataParallel does."
+                    )
                 if shape[start:] != first.shape[start:] or x.dtype != first.dtype:
                     raise InvalidDataError(
                         f"{self.path(number, position)} is {_described(Kind(shape, x.dtype))}, but "

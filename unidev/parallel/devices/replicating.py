@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 def replicate(tree_or_model: T, devices: Sequence[DeviceLike], /) -> list[T]:
     """Copies of a model, or of a container of tensors, one on each of ``devices``.
 
-    No two share memory with each other or with the original. Tied tensors stay tied, frozen
-    parameters frozen; a model's statistics and training mode are kept. Copies of tensors have no
-    autograd history.
+    No two share memory, nor does one with the original. Ties, frozen parameters, a model's
+    statistics and its training mode are kept. Copies of tensors have no autograd history.
 
     Args:
         tree_or_model: a tensor, a nested container of tensors, or a model, which is copied as a
