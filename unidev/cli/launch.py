@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import builtins
-import io
 import os
 import sys
-from importlib.machinery import SourceFileLoader
-from types import ModuleType
 
 import click
 
 from unidev.cli.options import Integer, in_options, timeout
+from unidev.cli.programs import run_source
 from unidev.errors import DeviceNotFoundError, InvalidDataError
 from unidev.parallel.exchange.membership import MOST
 from unidev.system.printing import say
@@ -128,16 +125,3 @@ def run_program(path: str, program: str, arguments: tuple[str, ...]) -> str:
     from unidev.parallel.exchange.step_times import of_this_worker
 
     return str(of_this_worker) if of_this_worker.steps else ""
-
-
-def run_source(path: str) -> None:
-    """Run like Python and unlike runpy: ``__file__`` is absolute, ``sys.argv[0]`` as given.
-
-    The module also stays ``__main__`` for the program's exit handlers.
-    """
-    with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec", dont_inherit=True)
-    module = sys.modules["__main__"] = ModuleType("__main__")
-    module.__dict__.update(__file__=path, __cached__=None, __builtins__=builtins)
-    module.__loader__ = SourceFileLoader("__main__", path)
-    exec(code, module.__dict__)  # noqa: S102  the user's program
