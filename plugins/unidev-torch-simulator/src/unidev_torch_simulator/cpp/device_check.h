@@ -2,6 +2,7 @@
 #pragma once
 
 #include "names.h"
+#include "nondeterminism.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -51,21 +52,35 @@ inline const std::vector<Rule> kRules = {
     {"smooth_l1_loss.out", false, true},
 };
 
-inline const Rule* rule_of(const c10::OperatorHandle& op) {
-  static const auto rules = [] {
-    std::unordered_map<c10::OperatorHandle, const Rule*> found;
-    for (const Rule& rule : kRules) {
-      const std::string name = std::string("aten::") + rule.name;
+// What is known of an operator; most are unknown.
+struct Known {
+  const Rule* rule = nullptr;
+  const Alert* alert = nullptr;
+};
+
+inline Known known_of(const c10::OperatorHandle& op) {
+  static const auto all = [] {
+    std::unordered_map<c10::OperatorHandle, Known> found;
+    const auto add = [&](const char* of_aten, auto Known::*part, const auto* value) {
+      const std::string name = std::string("aten::") + of_aten;
       const size_t dot = name.find('.');
       const std::string overload = dot == std::string::npos ? "" : name.substr(dot + 1);
       if (const auto op = c10::Dispatcher::singleton().findOp({name.substr(0, dot), overload})) {
-        found.emplace(*op, &rule);
+        found[*op].*part = value;
+      }
+    };
+    for (const Rule& rule : kRules) {
+      add(rule.name, &Known::rule, &rule);
+    }
+    if (kAsCuda) {
+      for (const Alert& alert : kAlerts) {
+        add(alert.name, &Known::alert, &alert);
       }
     }
     return found;
   }();
-  const auto found = rules.find(op);
-  return found == rules.end() ? nullptr : found->second;
+  const auto found = all.find(op);
+  return found == all.end() ? Known() : found->second;
 }
 
 // The name of the function that torchgen wraps around a kernel for tensors of a layout.
@@ -193,7 +208,7 @@ class DeviceCheck {
 // The one device of all simulated tensors among the arguments, or of the argument `device`.
 inline std::optional<c10::Device> device_of_call(
     const c10::OperatorHandle& op, const torch::jit::Stack& stack, const char* layout = "") {
-  const Rule* rule = rule_of(op);
+  const auto [rule, alert] = known_of(op);
   const auto& arguments = op.schema().arguments();
   const size_t begin = stack.size() - arguments.size();
   DeviceCheck check;
@@ -218,13 +233,16 @@ inline std::optional<c10::Device> device_of_call(
   if (check.differs) {
     fail_as_torchs_wrapper(op, stack, rule->is_structured, layout);
   }
+  if (alert != nullptr) {
+    alert_if_refused(*alert, op, stack);
+  }
   return asked ? asked : check.device();
 }
 
 // The same of an operator whose kernel calls others, which compare devices for themselves.
 inline std::optional<c10::Device> device_of_parts(
     const c10::OperatorHandle& op, const torch::jit::Stack& stack, const char* layout) {
-  const Rule* rule = rule_of(op);
+  const Rule* rule = known_of(op).rule;
   if (rule != nullptr && rule->is_checked) {
     return device_of_call(op, stack, layout);
   }
