@@ -85,7 +85,9 @@ def test_the_operators_that_cuda_checks_are_those_that_torchs_generator_reads(
     parsed = parse_native_yaml(
         *(str(folder / f"{name}.yaml") for name in ("native_functions", "tags"))
     )
-    kernels = [parsed.backend_indices[key] for key in (DispatchKey.CPU, DispatchKey.CUDA)]
+    layouts = ("", "Sparse", "SparseCsr", "NestedTensor")
+    keys = [DispatchKey[layout + name] for layout in layouts for name in ("CPU", "CUDA")]
+    kernels = [parsed.backend_indices[key] for key in keys]
     functions = {str(f.func.name): f for f in parsed.native_functions if "autogen" not in f.tags}
     expected = []
     for name, function in functions.items():
