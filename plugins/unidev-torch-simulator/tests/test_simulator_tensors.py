@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from fresh_programs import Python
 
 SIM = torch.device("sim:1")
-SAME = "(?i)expected (all tensors|self and mask) to be on the same device"
+SAME = (
+    "(?i)expected (all tensors|self and mask) to be on the same device"
+    "|either on cpu or on the same device as the indexed tensor"
+)
 
 BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
     "add": lambda p, q: p + q,
