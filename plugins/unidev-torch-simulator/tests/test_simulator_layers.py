@@ -196,9 +196,16 @@ def test_a_gradient_that_is_zero_everywhere_has_values() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
-def test_strided_nested_tensors_are_refused_in_words() -> None:
-    parts = [torch.ones(2, 3, device=SIM), torch.ones(1, 3, device=SIM)]
-    jagged = torch.nested.nested_tensor(parts, layout=torch.jagged)
-    assert (jagged * 2).values().device == SIM
-    with pytest.raises(NotImplementedError, match=r"layout=torch\.jagged"):
-        torch._nested_tensor_from_tensor_list(parts) * 2
+def test_strided_nested_tensors_compute_as_on_the_cpu() -> None:
+    parts = [torch.randn(2, 3), torch.randn(1, 3)]
+    layer = torch.nn.Sequential(torch.nn.LayerNorm(3), torch.nn.Linear(3, 2))
+    expected = layer(torch.nested.nested_tensor(parts)).to_padded_tensor(0.0)
+    nested = torch.nested.nested_tensor(parts, device=SIM)
+    found = layer.to(SIM)(nested).to_padded_tensor(0.0)
+    torch.testing.assert_close(found.cpu(), expected)
+    found.sum().backward()
+    weight = layer[1].weight
+    assert weight.grad is not None
+    assert weight.grad.device == nested.device == SIM
+    with pytest.raises(RuntimeError, match="same device"):
+        nested + nested.cpu()
