@@ -3,7 +3,7 @@
 
 #include "hooks.h"
 
-#include <ATen/ATen.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #include <torch/library.h>

@@ -6,6 +6,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/empty_strided.h>
 
 #include <cstring>
 #include <vector>
