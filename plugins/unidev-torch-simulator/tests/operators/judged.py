@@ -106,10 +106,10 @@ def judge(name: str, dtype_name: str, device: torch.device) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for sample in _samples(op, dtype, has_gradient):
-            text = _line(sample.summary())
+            is_lacking = where != "cpu"
             try:
                 with contextlib.suppress(_CpuRefuses):
-                    _compare_forms(op, sample, device, dtype, is_lacking=where != "cpu")
+                    _compare_forms(op, sample, device, dtype, is_lacking=is_lacking)
                     count += 1
                     is_mixed = is_mixed or _refuses_a_mixture(op, sample, device)
                     is_dense = all(
@@ -118,10 +118,10 @@ def judge(name: str, dtype_name: str, device: torch.device) -> str:
                     if is_dense and not takes_numbers:
                         _takes_no_number(op, sample, device)
             except NotImplementedError as error:
-                return f"refused: {_line(error)} for {text}"
+                return f"refused: {_line(error)} for {_line(sample.summary())}"
             except Exception as error:  # noqa: BLE001  this is what is looked for
                 kind = "" if isinstance(error, Difference) else f"{type(error).__name__}: "
-                return f"wrong: {kind}{_line(error)} for {text}"
+                return f"wrong: {kind}{_line(error)} for {_line(sample.summary())}"
     return "right" if count else "not on the CPU"
 
 
@@ -149,6 +149,8 @@ def _samples(op: Any, dtype: torch.dtype, has_gradient: bool) -> Iterator[Any]:
     small = [each for each in islice(every, OF_SO_MANY) if _size(each) <= LARGEST]
     step = max(1, math.ceil(len(small) / SAMPLES))
     yield from small[::step]
+    if dtype not in op.supported_dtypes("cpu"):
+        return  # no sparse ones to compare with
     for layout in filter(op.supports_sparse_layout, _SPARSE):
         with contextlib.suppress(NotImplementedError):  # torch lists no samples of some
             every = op.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=False)
