@@ -245,7 +245,8 @@ def randn(shape: Shape, *, dtype: object = None, device: DeviceLike | None = Non
 def zeros_like(x: Any, /, *, device: DeviceLike | None = None) -> Any:
     """Zeros with the shape and dtype of ``x``, on its device unless another is given.
 
-    Keeps what the framework's own function keeps: strides, a subclass, a sparse or ragged layout.
+    Keeps what the framework's own function keeps: a subclass, a sparse or ragged layout and, on the
+    device of ``x``, strides.
 
     Raises:
         UnsupportedOperation: the framework makes none like this kind of tensor.

@@ -50,7 +50,8 @@ def copy_to(x: T, device: DeviceLike, *, non_blocking: bool = False) -> T:
         NotATensorError: ``x`` is neither a tensor nor a container, or contains a model.
         ContainerError: it contains an object that holds a tensor and is not registered
             (``register_container``), or itself; the message has the path.
-        InvalidDataError: ``non_blocking`` is neither True nor False.
+        InvalidDataError: ``non_blocking`` is neither True nor False. Not checked for a tensor
+            that is on ``device``.
         OutOfDeviceMemoryError: the copy does not fit.
 
     After any error, nothing has changed.

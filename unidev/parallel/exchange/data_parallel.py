@@ -71,7 +71,8 @@ class DataParallel(ReplicatedModel):
     ``batch_norm="synchronized"`` it normalises by the rows of all workers, as one device would: in
     ``value_and_grad``, for each layer that trains, with two small exchanges. Other buffers
     are those of the first device of each worker. Dropout draws other numbers on each device as far
-    as the framework's generators do. If anything raises, parameters and buffers are as they were.
+    as the framework's generators do. If anything raises, parameters are as they were, and on
+    several devices so are buffers.
 
     Args:
         model: as for ``place``, built. It is placed on the first device.

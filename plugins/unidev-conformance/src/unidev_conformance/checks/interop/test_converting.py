@@ -243,6 +243,10 @@ def test_devices(bench: Workbench, way: Way) -> None:
                 way.check_same(x, y, f"{way}, from {here} to {there}, copy={copy}", there)
             if here.is_simulated or there.is_simulated or here.kind != there.kind:
                 bench.expect(unidev.UnsupportedOperation, way.convert, x, device=there, copy=False)
+        for there in devices_of(way.source):
+            if there is not here:
+                own, moved = way.source.name, {"device": there, "copy": False}
+                bench.expect(unidev.UnsupportedOperation, unidev.convert, x, own, **moved)
 
 
 @check(required=True, over="ways", needs=("probe.gradient",))

@@ -354,6 +354,9 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
             within = asyncio.ensure_future(made())
             await asyncio.sleep(0)
             later = asyncio.ensure_future(made())
+        with first:
+            in_thread = await asyncio.to_thread(unidev.zeros, 3)
+        bench.oracle.check_device(in_thread, bench.cpu, f"in another thread, inside {first}")
         bench.oracle.check_device(await within, first, f"in a task that `with {first}` created")
         bench.oracle.check_device(await later, bench.cpu, f"in one that began after {first}")
 

@@ -41,6 +41,7 @@ def test_index_out_of_range(bench: Workbench) -> None:
     for spec in missing:
         for call, *arguments in (
             (unidev.as_device, spec), (unidev.copy_to, x, spec), (unidev.as_in_device, x, spec),
+            (unidev.copy_to, ["no tensor"], spec), (unidev.as_in_device, {}, spec),
         ):  # fmt: skip
             bench.expect(unidev.DeviceNotFoundError, call, *arguments)
         bench.expect(unidev.DeviceNotFoundError, unidev.zeros, 3, device=spec)

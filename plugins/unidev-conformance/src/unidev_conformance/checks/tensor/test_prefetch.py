@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -77,14 +78,16 @@ def test_errors_and_early_ends(bench: Workbench, device: Device) -> None:
         raise LookupError("no third batch")
 
     before = set(threading.enumerate())
-    seen, raised = 0, ""
-    try:
-        for _ in unidev.prefetch(failing(), device, depth=1):
-            seen += 1
-    except LookupError as error:
-        raised = str(error)
-    assert raised == "no third batch", f"the error of the loader was lost: {raised!r}"
-    assert seen == 2, f"{seen} batches before the error, not 2"
+    for depth in (1, 3):  # with 3, both wait when the loader fails
+        seen, raised = [], ""
+        try:
+            for batch in unidev.prefetch(failing(), device, depth=depth):
+                time.sleep(0.05)
+                seen += unidev.to_numpy(batch)[:1].tolist()
+        except LookupError as error:
+            raised = str(error)
+        assert raised == "no third batch", f"the error of the loader was lost: {raised!r}"
+        assert seen == [0, 1], f"before the error came the batches {seen}, not [0, 1]"
     for _ in unidev.prefetch([np.zeros(2, np.float32)] * _COUNT, device):
         break
     left = [each.name for each in set(threading.enumerate()) - before]

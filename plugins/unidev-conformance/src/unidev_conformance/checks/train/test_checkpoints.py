@@ -84,6 +84,13 @@ def test_loads_to_a_device(bench: Workbench, source: Device, target: Device) -> 
         path = folder / "model.safetensors"
         unidev.save_parameters(saved.model, path)
         bench.works(unidev.load_parameters, other.model, str(path), device=target)
+        with _storing(bench, {"alone": bench.matrix(source)}):
+            unidev.save_parameters(saved.model, path)
+        refused = trained(bench, source)
+        bench.expect(
+            unidev.CheckpointError, unidev.load_parameters, refused.model, path, device=target
+        )
+        refused.check_on(source, f"a model on {source}, after another's file for {target}")
     where = f"a model on {source}, loaded with device={target}"
     other.device = target
     other.check_on(target, where)
@@ -147,6 +154,14 @@ def test_view_without_its_storage(bench: Workbench, device: Device) -> None:
     }  # fmt: skip
     for name, view in views.items():
         _check_view(bench, view, expected[name], f"{name} on {device}")
+    halves = {"first": whole[:250], "second": whole[250:]}
+    with _storing(bench, halves), a_folder() as folder:
+        path = folder / "halves.safetensors"
+        bench.works(unidev.save_parameters, bench.probe.models.model(), path)
+        found = entries(path)
+    both = [found[name] for name in halves if name in found]
+    assert len(both) == len(halves), f"two views of one storage on {device}: {sorted(found)}"
+    assert np.array_equal(np.concatenate(both), counting((500, 400))), f"two views on {device}"
 
 
 def _check_view(bench: Workbench, view: Any, expected: Any, where: str) -> None:
