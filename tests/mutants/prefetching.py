@@ -11,7 +11,7 @@ from unidev.parallel.batches.uploads import Uploads
 from unidev.tensors.transfer import moved
 
 
-@mutant("prefetch.in_order_on_the_device", "sequences.of_tensors")
+@mutant("prefetch.in_order_on_the_device")
 def batches_out_of_order(backend):
     """Each second batch comes before the first: workers that hand in whatever is ready."""
 

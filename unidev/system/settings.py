@@ -135,7 +135,7 @@ SIMULATE_LIKE = Setting(
 )  # fmt: skip
 SIMULATE_COMPILE = Setting(
     "UNIDEV_SIMULATE_COMPILE", "what replaces the compiler for simulated GPUs, such as eager",
-    _word("a backend of torch.compile", "eager"), None,
+    _word("the name of a compiler's backend", "eager"), None,
 )  # fmt: skip
 PLUGINS = Setting(
     "UNIDEV_PLUGINS",

@@ -39,8 +39,10 @@ CONDITIONAL = {
     "queued.side_stream", "current.device_and_stream_stay",
     "statistics.memory", "statistics.peak", "pinned.copies", "pinned.pinned_once",
     "prefetch.autograd_mode",
+    "pending.looking_computes_nothing", "pending.copies_are_computed", "pending.gradient_of_a_copy",
 }  # fmt: skip
-"""Required where the framework has it; NumPy has no autograd, streams, counters, default device."""
+"""Required where the framework has it; NumPy has no autograd, streams, counters, default device,
+and computes at once."""
 ON_HARDWARE = {"contexts.looking_makes_none", "statistics.first_use", "failures.full_card"}
 """Simulated devices cannot show it: made-up cards pass them."""
 OF_TREES = {check.id for check in all_checks("train") if check.group == "trees"} - {

@@ -33,4 +33,5 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install numpy",
         load="unidev.backends.numpy_backend.backend:NumpyBackend",
         simulator=NumpySimulator,
+        namespaces=("unidev",),  # also in a spec made of this one
     )
