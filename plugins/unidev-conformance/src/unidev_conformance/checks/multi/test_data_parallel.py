@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from functools import partial
-from itertools import combinations, product
+from itertools import combinations, cycle, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,17 +173,22 @@ def test_failures(bench: Workbench) -> None:
         parallel = Parallel(bench, devices)
         parallel.step()
         before = parallel.contents()
-        for bad in devices:
+        kinds: Any = cycle((LookupError, KeyboardInterrupt))
+        for bad, kind in zip(devices, kinds, strict=False):
 
             def failing(
-                model: Any, x: Any, bad: Device = bad, sample: Sample = parallel.sample
+                model: Any,
+                x: Any,
+                bad: Device = bad,
+                kind: type[BaseException] = kind,
+                sample: Sample = parallel.sample,
             ) -> Any:
                 loss = sample.loss_of(model, x)
                 if unidev.device_of(x) is bad:
-                    raise LookupError("as a user's own loss may, which must reach the user")
+                    raise kind("as a user's own loss may, which must reach the user")
                 return loss
 
-            bench.expect(LookupError, unidev.value_and_grad(failing), parallel.net, parallel.x)
+            bench.expect(kind, unidev.value_and_grad(failing), parallel.net, parallel.x)
             assert parallel.contents() == before, f"{parallel.where}: failing on {bad} changed it"
             parallel.check_replicas(f"after failing on {bad}")
         parallel.step()

@@ -360,6 +360,9 @@ def test_mismatch_names_paths(bench: Workbench, one: Device, other: Device) -> N
     for path, device in (("batch['x']", one), ("batch['mask'][0]", other)):
         assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"
         assert error.devices.get(path) is device, f"`devices` is {error.devices}"
+    many = [bench.matrix(other) for _ in range(30)]
+    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x=batch["x"], y=many)
+    assert len(error.devices) == 31, f"`devices` has {len(error.devices)} of 31 tensors"
     error = bench.expect(unidev.DeviceMismatchError, unidev.device_of, batch)
     for path, device in (("['x']", one), ("['mask'][0]", other)):
         assert f"{path}: {device}" in str(error), f"no {path!r} on {device} in: {error}"

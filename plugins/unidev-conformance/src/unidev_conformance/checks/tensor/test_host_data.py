@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -33,8 +34,10 @@ def test_put_host_arrays(bench: Workbench, device: Device) -> None:
         for offset in (0, 4):
             array = _placed(case.values, offset)
             where = f"{case.dtype} {array.shape}, {offset} bytes off, to {device}"
-            tree = {"x": [array], "y": Point(array, "name"), "times": _TIMES}
+            swapped = array.astype(array.dtype.newbyteorder("S"))  # after one in native order
+            tree = {"x": [array], "y": Point(array, "name"), "z": swapped, "times": _TIMES}
             put = bench.works(unidev.device_put, tree, device)
+            bench.oracle.check_bytes(put["z"], array.tobytes(), f"{where}, in the other byte order")
             made = put["x"][0]
             assert made is put["y"].x, f"{where}: an array that occurs twice became two tensors"
             assert put["y"].y == "name", f"{where}: a string was changed"
@@ -107,15 +110,17 @@ def test_get(bench: Workbench, device: Device) -> None:
     for case in bench.drawn(device, is_large=False):
         if not case.is_of_numpy:
             continue
-        x, array = case.make(bench.probe, device), np.ones(3)
+        x, array, owned = case.make(bench.probe, device), np.ones(3), np.ones(3)
+        like_an_array = SimpleNamespace(__array_interface__=owned.__array_interface__)
         expected, where = bench.probe.read(x), f"{case.dtype} on {device}"
-        got = unidev.device_get({"x": x, "rest": (array, 3)})
+        got = unidev.device_get({"x": x, "rest": (array, 3), "like": like_an_array})
         assert type(got["x"]) is np.ndarray, f"{where}: a {type(got['x']).__name__}"
         assert got["x"].tobytes() == expected, f"{where}: other values"
         assert got["x"].dtype.name == case.dtype, f"{where}: dtype {got['x'].dtype}"
         assert got["x"].flags.writeable, f"{where}: it cannot be written to"
         _overwrite(got["x"])
         bench.oracle.check_bytes(x, expected, f"{where}, once the array was overwritten")
-        got["rest"][0][:] = 0
+        got["rest"][0][:] = got["like"][:] = 0
         assert array.all(), f"{where}: the host array beside it is shared"
+        assert owned.all(), f"{where}: the memory of an object like an array is shared"
         assert got["rest"][1] == 3, f"{where}: a number was changed"

@@ -48,6 +48,16 @@ def _check_many(bench: Workbench, device: Device) -> None:
     loop: Any = unidev.prefetch(batches, device, depth=5)
     assert len(loop) == len(batches), f"its length is {len(loop)}, not {len(batches)}"
     next(iter(loop))
+    read = []
+
+    def counting() -> Iterator[Any]:
+        for x in batches:
+            read.append(x)
+            yield x
+
+    for taken, _ in enumerate(itertools.islice(unidev.prefetch(counting(), device, depth=2), 3)):
+        time.sleep(0.02)  # a reader that goes too far does so within that time, or is not seen
+        assert len(read) <= taken + 3, f"{len(read)} were read, {taken + 1} used, with depth=2"
     for number, (x, expected) in enumerate(zip(loop, batches, strict=True)):
         bench.oracle.check_bytes(x, expected.tobytes(), f"number {number} of many on {device}")
 

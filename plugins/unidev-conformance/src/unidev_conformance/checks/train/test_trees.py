@@ -121,6 +121,7 @@ def test_numbers_kept(bench: Workbench, device: Device) -> None:
     made = {"count": 0, "rate": 1.0, "on": False, "seed": 0, "root": 1j, "scale": np.float32(1)}
     kept = {"count": 7, "rate": 0.1, "on": True, "seed": 2**100, "root": -2j}
     kept["scale"] = np.float32(0.3)
+    made["whole"], kept["whole"], made["narrow"], kept["narrow"] = 1, 1.0, 1, np.int32(1)
     pair, step, zero = (bench.make(np.array(x, "int32"), device) for x in ([1, 2], 5, 0))
 
     def model(numbers: dict[str, Any], *more: Any) -> Any:
