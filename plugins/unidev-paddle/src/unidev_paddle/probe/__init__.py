@@ -50,7 +50,7 @@ class PaddleProbe(Probe):
         return {
             "transposed": x.T,
             "sliced": x[1:, ::2],
-            "broadcast": paddle.as_strided(x, [3, rows, columns], [0, *x.strides]),
+            "broadcast": paddle.as_strided(x, [3, rows, columns], [0, *x.strides], x.offset),
         }
 
     def more_views(self, x: Tensor) -> Mapping[str, Tensor]:
