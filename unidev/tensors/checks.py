@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from unidev.backends.loading import backend_of_type, device_getters
-from unidev.errors import DeviceMismatchError, NotATensorError, UnidevError, UnsupportedOperation
-from unidev.tensors.kinds import extents_of, is_model, say_where
+from unidev.errors import (
+    DeviceMismatchError,
+    InvalidDataError,
+    NotATensorError,
+    UnidevError,
+    UnsupportedOperation,
+)
+from unidev.tensors.kinds import extents_of, is_model, say_where, shape_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +96,14 @@ def shares_memory(a: object, b: object, /) -> bool:
     >>> unidev.shares_memory(x, x[0]), unidev.shares_memory(x, unidev.copy_to(x, "cpu"))
     (True, False)
     """
-    return any(one.overlaps(other) for one in extents_of(a) for other in extents_of(b))
+    is_shared = any(one.overlaps(other) for one in extents_of(a) for other in extents_of(b))
+    return is_shared and not any(0 in _known_shape(x) for x in (a, b))
+
+
+def _known_shape(x: object) -> tuple[int, ...]:
+    with suppress(InvalidDataError):  # ragged or nested: it has elements, or no memory
+        return shape_of(x)
+    return ()
 
 
 def _positional(xs: tuple[object, ...]) -> list[tuple[str, object]]:

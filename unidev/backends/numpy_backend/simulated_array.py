@@ -2,8 +2,9 @@
 
 As on real accelerators, results stay on the device of their operands, and mixing arrays of two
 devices is an error. Plain arrays are on the CPU; numbers may be combined with any device. Limits of
-the simulation: ``numpy.asarray(a)``, ``a.flat`` and C code that takes the buffer bypass it, and
-NumPy's own ``zeros(3, device="gpu:0")`` is a ValueError: ``unidev.zeros`` takes it, or ``like=a``.
+the simulation: ``numpy.asarray(a)``, ``a.flat``, ``a.real = b`` and C code that takes the buffer
+bypass it, and NumPy's own ``zeros(3, device="gpu:0")`` is a ValueError: ``unidev.zeros`` takes it,
+or ``like=a``.
 """
 
 from __future__ import annotations

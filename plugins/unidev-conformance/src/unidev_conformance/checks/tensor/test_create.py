@@ -411,6 +411,9 @@ def test_shares_memory(bench: Workbench, device: Device) -> None:
     check_storages(bench, device)
     nothing = bench.make(np.empty((0, 3), "float32"), device)
     assert not unidev.shares_memory(nothing, nothing), f"an empty tensor on {device} shares memory"
+    x = bench.matrix(device)
+    empty = x[len(x) :]
+    assert not unidev.shares_memory(empty, x), f"an empty view on {device} shares memory"
 
 
 @check(required=True)
