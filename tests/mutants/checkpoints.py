@@ -34,11 +34,12 @@ def the_device_is_not_heeded(backend):
 
 
 @torch_mutant(
-    "checkpoints.tensors_without_a_model", everywhere="unidev.models.checkpoints.verbs:_one_made"
+    "checkpoints.tensors_without_a_model", everywhere="unidev.models.checkpoints.verbs:_made"
 )
-def tensors_are_loaded_on_the_host(made, values, dtype, device, backend, operation):
+def tensors_are_loaded_on_the_host(made, wanted, file, backend, *operation):
     """Whatever device is asked for: safetensors' ``load_file`` without ``device=``."""
-    return made(values, dtype, backend.cpu, backend, operation)
+    here = [(entry, dtype, backend.cpu) for entry, dtype, _ in wanted]
+    return made(here, file, backend, *operation)
 
 
 @mutant(

@@ -13,7 +13,6 @@ from unidev.errors import CircularContainerError, DeviceMismatchError
 from unidev.tensors import containers, hidden_tensors, taking_apart
 from unidev.tensors.containers import _flatten, replace_tensors
 from unidev.tensors.hidden_tensors import Movable, path_to_tensor
-from unidev_conformance.kit.inputs.containers import Custom
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -266,6 +265,9 @@ def objects_are_not_looked_at_again(backend):
 @mutant("containers.dict_list_tuple")
 def the_rest_is_that_of_the_class(backend):
     """What is no tensor in an object of a registered class is kept for the next one."""
+    # Not above: it registers containers as it is imported, for which plugins are looked for.
+    from unidev_conformance.kit.inputs.containers import Custom
+
     notes: list[Any] = []
 
     def flattened(custom):
