@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from unidev.contract import EpochBatches, Loader, Rows, with_own_order, without_rows
@@ -47,6 +48,10 @@ class _PaddleRows(Rows):
         if self._loader is None:
             self._loader = self._made()
         self._batches.current = batches
+        if self._loader.num_workers:
+            # Not in a worker, which is forked: a loader's queue that is collected there waits for
+            # a thread of this process (seen once, in 3.3.1: pthread_cond_destroy).
+            gc.collect()
         return iter(self._loader)
 
     def _made(self) -> Any:
