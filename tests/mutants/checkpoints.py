@@ -132,6 +132,7 @@ def one_problem_at_a_time(misfit, problems, *about):
 
 
 @torch_mutant(
+    "training_sequences.of_models_and_shards",
     "damage.damaged_file_is_refused",
     around="unidev.models.checkpoints.reading:CheckpointFile.check",
 )

@@ -97,7 +97,7 @@ def what_was_read_for_a_file_is_kept(backend):
         return values
 
 
-@torch_mutant("checkpoints.round_trip")
+@torch_mutant("checkpoints.round_trip", _MODELS)
 def files_are_read_once(backend):
     """A file of the same name and size is the one that was read before: a cache by path."""
 

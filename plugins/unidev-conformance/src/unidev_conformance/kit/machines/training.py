@@ -283,9 +283,8 @@ def stepped(w, rows, lr):
     @rule(lambda self: self._nets)
     def save(self) -> None:
         """To a file that may be there already."""
-        name = self.pick(["a", "b"])
         net = self._net()
-        path = f"{name}{net.width}"
+        path = f"a{net.width}"
         self.program.run(
             f"unidev.save_parameters({net.net}, folder + '/{path}')", f"{path} = {net.w}"
         )
