@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import re
 import tempfile
 import threading
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from unidev_conformance.kit.workbench import Workbench
 
 _BEGINNING = """\
-import contextlib, tempfile, threading
+import contextlib, gc, tempfile, threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -95,7 +96,7 @@ class Program:
         self.names: dict[str, Any] = {
             "np": np, "unidev": unidev, "probe": bench.probe, "scopes": self._scopes,
             "folder": folder, "contextlib": contextlib, "ThreadPoolExecutor": ThreadPoolExecutor,
-            "tempfile": tempfile, "threading": threading,
+            "gc": gc, "tempfile": tempfile, "threading": threading,
         }  # fmt: skip
         exec(definitions, self.names)  # noqa: S102  our own text, as in the printed program
         self._defined = _by_name(definitions)

@@ -214,7 +214,8 @@ def stepped(w, rows, lr):
     def unwrap(self) -> None:
         """The model stays where it is."""
         net = self.pick([net for net in self._nets if net.devices])
-        self.program.run(f"del {net.handle}")
+        # JAX's tracebacks of a step that raised are in a cycle with it.
+        self.program.run(f"del {net.handle}", "gc.collect()")
         net.devices = []
 
     @rule(lambda self: len(self._nets) > 2)
