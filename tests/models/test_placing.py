@@ -86,7 +86,10 @@ class Unknown:
         (nn.dense, "a model is required, not function"),
         (np.ndarray, "a model is required, not the class numpy.ndarray: pass an object of it."),
         (unidev.Device("numpy", "cpu", 0), "a model is required, not unidev.device.Device"),
-        (SimpleNamespace(weight=np.zeros(2)), "a model is required, not types.SimpleNamespace"),
+        (
+            SimpleNamespace(weight=np.zeros(2)),
+            "not types.SimpleNamespace. It holds a tensor of numpy (weight)",
+        ),
         ({}, "this dict contains no tensor"),
         ([], "this list contains no tensor"),
         ([nn.dense(2, 2)], "contains a model but is not one itself"),

@@ -76,7 +76,7 @@ def statistics_stay_in_the_traced_model(exact, self, loss_of, model, trainable):
     """The copy of a model that was traced is dropped with what it learned: ``nnx.split``, alone."""
     from toy_backend import framework as toy
 
-    statistics = [x for _, x in model.variables() if x.kind == "statistic"]
+    statistics = [x for _, x in toy.variables(model) if x.kind == "statistic"]
     before = [toy.constant(x) for x in statistics]
     found = exact(self, loss_of, model, trainable)
     for x, value in zip(statistics, before, strict=True):

@@ -36,6 +36,9 @@ new_containers: list[tuple[type | str, ContainerFunctions | None]] = []
 openers: dict[str, Callable[[object], Children | None]] = {}
 """The ``opened`` of each loaded backend that has one of its own, by its name."""
 
+judges: dict[str, Callable[[object], bool]] = {}
+"""The ``is_model`` of each loaded backend that has one of its own, by its name."""
+
 backends_by_type: dict[type, Backend] = {}
 """The backend of each tensor type seen so far.
 
@@ -82,6 +85,8 @@ def load_backend(name: str) -> Backend:
 
         if type(backend).opened is not Backend.opened:
             openers[backend.name] = backend.opened
+        if type(backend).is_model is not Backend.is_model:
+            judges[backend.name] = backend.is_model
         for cls in backend.tensor_types:  # now: torch.compile could not follow it later
             backend_of_type(cls)
         if thread.recorder is not None:
@@ -146,15 +151,20 @@ def backends_of_namespace(cls: type) -> Iterator[Backend]:
 
 
 def backend_of_model_type(x: object) -> Backend | None:
-    """The backend whose ``model_types`` include the class of ``x``, or None."""
+    """The backend whose ``model_types`` include the class of ``x``, or whose ``is_model`` does.
+
+    A backend with an ``is_model`` of its own judges objects of all classes but Python's own.
+    """
     cls = type(x)
     backend = _backends_by_model_type.get(cls)
     if backend is not None:
         return backend
     found = (each for each in backends_of_namespace(cls) if isinstance(x, each.model_types))
     backend = next(found, None)
-    if backend is None:
-        return None  # not cached: a backend's `model_types` may grow
+    if backend is None:  # not cached: a backend's `model_types` may grow
+        if not judges or str(getattr(cls, "__module__", "")) == "builtins":
+            return None
+        return next((loaded_backends[name] for name, judge in judges.items() if judge(x)), None)
     _backends_by_model_type[cls] = backend
     return backend
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         Pair,
         Tensor,
     )
+    from unidev.contract.listed_models import ListedModels
     from unidev.contract.memory import Extent, Memory, PeakCounter
     from unidev.contract.models import (
         AnyModels,
@@ -73,15 +74,15 @@ if TYPE_CHECKING:
         "Contained", "CopyStream", "Device", "Ended", "EpochBatches", "Estimator", "Event",
         "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HardwareProbe",
         "HelperProcess", "HostInterop", "Installation", "Interop", "Job", "Launcher",
-        "LauncherSpec", "LayerModels", "Layers", "Loader", "Memory", "Model", "ModelProbe",
-        "ModelVariable", "Models", "Moments", "Output", "Pair", "Patches", "PeakCounter",
-        "PlannedTransfer", "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows",
-        "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training",
-        "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost", "build_once",
-        "card_bytes", "check_state", "checked_file", "driver_cuda_version", "fork_safe_lock",
-        "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number", "kind_of",
-        "nested_backward", "nodes_from", "outermost_name", "own_folder", "part", "reaches",
-        "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
+        "LauncherSpec", "LayerModels", "Layers", "ListedModels", "Loader", "Memory", "Model",
+        "ModelProbe", "ModelVariable", "Models", "Moments", "Output", "Pair", "Patches",
+        "PeakCounter", "PlannedTransfer", "Probe", "Progress", "RecordedCopy", "Recording",
+        "Rendezvous", "Rows", "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor",
+        "Tracer", "Training", "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost",
+        "build_once", "card_bytes", "check_state", "checked_file", "driver_cuda_version",
+        "fork_safe_lock", "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number",
+        "kind_of", "nested_backward", "nodes_from", "outermost_name", "own_folder", "part",
+        "reaches", "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -101,6 +102,7 @@ _NAMES = {
     "contract.layer_models": "LayerModels ModelVariable",
     "contract.layers": "Functions Layers Moments",
     "contract.data_loaders": "EpochBatches Loader Rows with_own_order without_rows",
+    "contract.listed_models": "ListedModels",
     "contract.memory": "Extent Memory PeakCounter",
     "contract.models": "AnyModels Models Stored TreeModels check_state found_in is_number",
     "contract.optional": "Unsupported part unsupported",

@@ -87,7 +87,10 @@ class Backend(Abilities, ABC):
     Case does not count. Of two parts with the same number, the first that is found counts.
     """
     model_types: tuple[type, ...] = ()
-    """Classes of models, optimizers and the like, which the transfer verbs refuse."""
+    """Classes of models, optimizers and the like, which the transfer verbs refuse.
+
+    Where models have no class in common, override ``is_model``.
+    """
     containers: Mapping[type | str, ContainerFunctions | None] = MappingProxyType({})
     """The containers of the framework and of its libraries: how each is taken apart and built.
 
@@ -345,6 +348,16 @@ class Backend(Abilities, ABC):
             and returns a new container of them. ``x`` is not changed.
         """
         return None
+
+    def is_model(self, x: object) -> bool:
+        """Whether ``x`` is a model, an optimizer or the like; by default, by ``model_types``.
+
+        Override it where models are plain classes: it is then called, too, for objects of classes
+        that belong to no framework, such as the program's own, but for tensors and Python's
+        containers. True, say, of what can be called and in which ``unidev.contract.found_in`` finds
+        parameters: it must be fast, change nothing, and stand cycles and any class.
+        """
+        return issubclass(type(x), self.model_types)
 
     def native_name(self, kind: str, index: int) -> str:
         """The framework's own spelling of a device, such as ``cuda:1``.

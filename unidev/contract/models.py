@@ -140,7 +140,7 @@ class AnyModels(BackendPart):
 class Models(AnyModels, ABC):
     """A framework's models: their tensors, and how to move, read and write them.
 
-    unidev has checked the arguments: a model is an instance of the backend's ``model_types`` (or a
+    unidev has checked the arguments: a model is what the backend's ``is_model`` says (or a
     container, if ``takes_containers``), and a device is the backend's own and available.
     """
 
@@ -179,9 +179,11 @@ class Models(AnyModels, ABC):
 
     def beside(self, layer: Any) -> Iterator[tuple[str, Any]]:
         """Tensors and layers in attributes of ``layer``, and in containers and objects there."""
-        wanted = (*self.backend.tensor_types, *self.backend.model_types)
+        tensors, is_model = self.backend.tensor_types, self.backend.is_model
         for name, value in vars(layer).items():
-            yield from found_in(value, lambda x: issubclass(type(x), wanted), name, deep=3)
+            yield from found_in(
+                value, lambda x: issubclass(type(x), tensors) or is_model(x), name, deep=3
+            )
 
     def unregistered(self, model: Model) -> Mapping[str, Tensor]:
         """Tensors that ``model`` keeps without registering them, by path, by the two above."""
@@ -193,7 +195,7 @@ class Models(AnyModels, ABC):
         for prefix, layer in layers:
             for name, x in self.beside(layer):
                 inner = {f"{prefix}{name}": x}
-                if isinstance(x, self.backend.model_types) and id(x) not in known:
+                if id(x) not in known and self.backend.is_model(x):
                     layers += [(f"{prefix}{name}.{at}", each) for at, each in self.layers(x)]
                     inner = {f"{prefix}{name}.{at}": y for at, y in self.tensors(x).items()}
                 new = {path: y for path, y in inner.items() if id(y) not in known}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 
 from unidev.backends.boundary import call
-from unidev.backends.loading import backends_of_namespace
+from unidev.backends.loading import backend_of_type, backends_of_namespace
 from unidev.backends.transfers import of_model, of_tensors
+from unidev.contract.models import found_in
 from unidev.errors import (
     LeftBehindWarning,
     NotAModelError,
@@ -233,7 +234,26 @@ def _not_a_model(x: object) -> NotAModelError:
         return NotAModelError(
             f"a model is required, not the class {type_name(x)}: pass an object of it."
         )
-    return NotAModelError(f"a model is required, not {kind_of(x)}.")
+    return NotAModelError(f"a model is required, not {kind_of(x)}.{_why_not(x)}")
+
+
+def _why_not(x: Any) -> str:
+    """For an object that holds tensors: what makes it a model of their framework."""
+    is_tensor = lambda y: backend_of_type(type(y)) is not None  # noqa: E731
+    found = next(found_in(x, is_tensor, deep=3), None)
+    if found is None:
+        return ""
+    name, tensor = found
+    backend = backend_of_type(type(tensor))
+    assert backend is not None  # it is a tensor
+    spec, types = backend.spec, " or ".join(map(type_name, backend.model_types)) or "none"
+    modules = ", ".join(dict.fromkeys((spec.framework, *spec.namespaces, spec.plugin)))
+    return (
+        f" It holds a tensor of {backend.name} ({name}), but the models of that backend are "
+        f"objects of these classes: {types}. They are looked for among classes that are, or derive "
+        f"from one, of these modules: {modules}. The author of a plugin adds modules by "
+        "`namespaces` of its BackendSpec, and plain classes by `Backend.is_model`."
+    )
 
 
 def _backend_of_container(model: Any, kind: str, *, takes_trees: bool) -> Backend:

@@ -33,7 +33,7 @@ _STEP = re.compile(
 
 def is_tree(model: Any, backend: Backend) -> bool:
     """Whether a model of this backend is a tree, and no model with an identity."""
-    return backend.models.rebuilds_containers and not issubclass(type(model), backend.model_types)
+    return backend.models.rebuilds_containers and not backend.is_model(model)
 
 
 def _named(tree: Any, paths: Iterable[Iterable[Any]], found: Sequence[Any]) -> dict[str, Any]:

@@ -27,8 +27,8 @@ class ToyAutograd(Autograd):
 
     def of_model(
         self,
-        loss_of: Callable[[toy.Module], toy.Array],
-        model: toy.Module,
+        loss_of: Callable[[object], toy.Array],
+        model: object,
         trainable: Mapping[str, toy.Variable],
     ) -> tuple[toy.Array, Sequence[toy.Array | None]]:
         return toy.value_and_grad_of_model(loss_of, model, list(trainable.values()))

@@ -4,13 +4,14 @@ import numpy as np
 
 from toy_backend import framework as toy
 from unidev import Backend, Device, Extent, part
+from unidev.contract import found_in
 
 DEVICES = {"host": ("cpu", 0), "chip": ("gpu", 0)}
 
 
 class ToyBackend(Backend):
     tensor_types = (toy.Array,)  # `Traced` and `Variable`, its subclasses, included
-    model_types = (toy.Module,)
+    model_types = (toy.Momentum,)  # models are plain classes: see `is_model`
     dtypes = {name: name for name in toy.DTYPES}
     autograd = part("toy_backend.autograd:ToyAutograd")
     models = part("toy_backend.models:ToyModels")
@@ -47,6 +48,10 @@ class ToyBackend(Backend):
 
     def synchronize(self, device: Device) -> None:
         """Every call is done when it returns."""
+
+    def is_model(self, x: object) -> bool:
+        found = found_in(x, lambda held: isinstance(held, toy.Variable), deep=5)
+        return super().is_model(x) or any(found)
 
     def opened(self, x: object) -> tuple | None:
         children, build = toy.TREES.get(type(x), (None, None))

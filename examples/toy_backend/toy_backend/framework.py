@@ -122,21 +122,16 @@ class Interval:
 register_tree(Interval, lambda x: {".low": x.low, ".high": x.high}, lambda new: Interval(*new))
 
 
-class Module:
-    """A model, or an optimizer: its attributes are variables, modules and settings."""
-
-    is_training = True
-
-    def variables(self, above: str = "") -> Iterator[tuple[str, Variable]]:
-        """Each with its path; one at two places has two."""
-        for name, value in vars(self).items():
-            if isinstance(value, Variable):
-                yield above + name, value
-            elif isinstance(value, Module):
-                yield from value.variables(f"{above}{name}.")
+def variables(model: object, above: str = "") -> Iterator[tuple[str, Variable]]:
+    """Each in the attributes of any object, with its path; one at two places has two."""
+    for name, value in getattr(model, "__dict__", {}).items():
+        if isinstance(value, Variable):
+            yield above + name, value
+        elif not isinstance(value, Array):
+            yield from variables(value, f"{above}{name}.")
 
 
-class Dense(Module):
+class Dense:
     def __init__(self, weight: Variable, bias: Variable) -> None:
         self.weight, self.bias = weight, bias
 
@@ -144,7 +139,7 @@ class Dense(Module):
         return x @ self.weight + self.bias
 
 
-class Momentum(Module):
+class Momentum:
     """Gradient descent with momentum, which is a variable for each parameter."""
 
     def step(self, variables: list[Variable], gradients: list[Array]) -> None:
@@ -192,7 +187,7 @@ def value_and_grad(function):
     return evaluate
 
 
-def value_and_grad_of_model(function, model: Module, variables: list[Variable]):
+def value_and_grad_of_model(function, model: object, of: list[Variable]):
     """The value of ``function(model)``, and its gradient for each of these variables, or None.
 
     The function gets a copy of the model, with traced arrays in place of these variables; the
@@ -201,13 +196,13 @@ def value_and_grad_of_model(function, model: Module, variables: list[Variable]):
     copies = []
 
     def of_arrays(*traced: Array) -> Array:
-        arrays = {id(x): array for x, array in zip(variables, traced, strict=True)}
+        arrays = {id(x): array for x, array in zip(of, traced, strict=True)}
         copies.append(copy.deepcopy(model, arrays))
         return function(copies[0])
 
-    found = value_and_grad(of_arrays)(*map(constant, variables))
-    own = dict(model.variables())
-    for path, x in copies[0].variables():
+    found = value_and_grad(of_arrays)(*map(constant, of))
+    own = dict(variables(model))
+    for path, x in variables(copies[0]):
         if x.kind == "statistic":
             own[path].set(x)
     return found

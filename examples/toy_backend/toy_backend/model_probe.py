@@ -8,8 +8,10 @@ from toy_backend import framework as toy
 from unidev import ModelProbe
 
 
-class Sample(toy.Module):
+class Sample:
     """Two layers of one weight, a block that is called twice, a frozen scale, a running mean."""
+
+    is_training = True
 
     def __init__(self) -> None:
         weight = _variable(4, 4)
@@ -27,6 +29,10 @@ class Sample(toy.Module):
         return x - mean
 
 
+class Held:
+    pass
+
+
 def _variable(*shape: int, kind: str = "trained") -> toy.Variable:
     values = np.arange(np.prod(shape), dtype="float32").reshape(shape) % 5 / 4 - 0.4
     return toy.Variable(toy.array(values, "host"), kind)
@@ -36,11 +42,11 @@ class ToyModelProbe(ModelProbe):
     def model(self) -> Sample:
         return Sample()
 
-    def tensors(self, model: toy.Module) -> Mapping[str, toy.Array]:
-        return dict(model.variables())
+    def tensors(self, model: object) -> Mapping[str, toy.Array]:
+        return dict(toy.variables(model))
 
     def objects(self, model: Sample) -> Sequence[object]:
-        return [x for _, x in model.variables()] + [model.first, model.second, model.block]
+        return [x for _, x in toy.variables(model)] + [model.first, model.second, model.block]
 
     def tied(self, model: Sample) -> Sequence[tuple[toy.Array, toy.Array]]:
         return [(model.first.weight, model.second.weight)]
@@ -49,7 +55,7 @@ class ToyModelProbe(ModelProbe):
         return [(model.block, model.again)]
 
     def frozen(self, model: Sample) -> frozenset[str]:
-        return frozenset(path for path, x in model.variables() if x.kind == "frozen")
+        return frozenset(path for path, x in toy.variables(model) if x.kind == "frozen")
 
     def is_training(self, model: Sample) -> bool:
         return model.is_training
@@ -68,7 +74,9 @@ class ToyModelProbe(ModelProbe):
         return toy.Momentum()
 
     def step(self, model: Sample, optimizer: toy.Momentum, x: toy.Array) -> None:
-        variables = list({id(x): x for _, x in model.variables() if x.kind == "trained"}.values())
+        variables = list(
+            {id(x): x for _, x in toy.variables(model) if x.kind == "trained"}.values()
+        )
 
         def loss_of(model: Sample) -> toy.Array:
             y = model(x)
@@ -77,12 +85,12 @@ class ToyModelProbe(ModelProbe):
         optimizer.step(variables, toy.value_and_grad_of_model(loss_of, model, variables)[1])
 
     def optimizer_tensors(self, optimizer: toy.Momentum) -> Mapping[str, toy.Array]:
-        return dict(optimizer.variables())
+        return dict(toy.variables(optimizer))
 
     def holding(
         self, parameters: Mapping[str, toy.Array], buffers: Mapping[str, toy.Array]
-    ) -> toy.Module:
-        held, one_each = toy.Module(), {}
+    ) -> object:
+        held, one_each = Held(), {}
         for kind, tensors in (("trained", parameters), ("statistic", buffers)):
             for name, x in tensors.items():
                 vars(held)[name] = one_each.setdefault(id(x), toy.Variable(x, kind))
