@@ -9,7 +9,6 @@ runs on ``cpu:0``, ``gpu:0`` and ``gpu:1``, each time with another GPU as the de
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,12 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from unidev import Backend, Device
+    from unidev_pytest.strays import Strays
 
 _DEVICE = "unidev_device"
 _DEVICES = ("cpu:0", "gpu:0", "gpu:1")
 _MARK = "unidev_transfers"
-_TRAP = pytest.StashKey[tuple[str, str]]()
-"""Of a test: the device of its inputs, and the default device meanwhile."""
+_TRAP = pytest.StashKey["Strays"]()
+"""Of a test: what it has made without a device."""
 _BITS = {
     "float64": 64, "complex128": 64, "float32": 32, "complex64": 32, "float16": 16, "bfloat16": 16,
 }  # fmt: skip
@@ -77,8 +77,10 @@ def unidev_device(request: pytest.FixtureRequest) -> Iterator[Device]:
         with device:
             yield device
         return
-    request.node.stash[_TRAP] = str(device), str(others[0])
-    with others[0]:
+    from unidev_pytest.strays import Strays
+
+    with others[0], Strays(device, others[0]) as strays:
+        request.node.stash[_TRAP] = strays
         yield device
 
 
@@ -105,7 +107,7 @@ def unidev_result_device(request: pytest.FixtureRequest) -> Callable[..., None]:
         import unidev
 
         device = unidev.device_of(like)
-        wrong = _wrong_devices(result, device, request.node.stash.get(_TRAP, ("", ""))[1])
+        wrong = _wrong_devices(result, device, request.node.stash.get(_TRAP, None))
         wrong += _wrong_dtypes(result, like) if dtype else []
         if wrong:
             pytest.fail("\n".join(wrong))
@@ -119,7 +121,7 @@ def _tensors(x: object, name: str) -> list[tuple[str, Any, Backend]]:
     return list(named_tensors(x, name, all_of_models=True))
 
 
-def _wrong_devices(result: object, device: Device, default: str) -> list[str]:
+def _wrong_devices(result: object, device: Device, strays: Strays | None) -> list[str]:
     found = _tensors(result, "result")
     if not found:
         return [f"the result, {type(result).__name__}, contains no tensor"]
@@ -129,7 +131,9 @@ def _wrong_devices(result: object, device: Device, default: str) -> list[str]:
         if on.backend != device.backend:
             wrong.append(f"{path} is a tensor of {on.backend}, not of {device.backend}")
         elif on is not device:
-            made = ": it was made without `device=`" * (str(on) == default)
+            origin = None if strays is None else strays.origin([x])
+            is_stray = origin is not None or (strays is not None and on is strays.default)
+            made = ": it was made without `device=`" * is_stray + f", at {origin}" * bool(origin)
             wrong.append(f"{path} is on {on}, and the input on {device}{made}")
     return wrong
 
@@ -178,9 +182,8 @@ def _limits(count: int | None = None, nbytes: int | None = None) -> dict[str, in
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
-    """Say which device was the default one when a test with a trap fails."""
+    """Say where the default device was when a test with a trap fails, and what was made there."""
     outcome: Any = yield
-    if call.excinfo is not None and _TRAP in item.stash and "unidev" in sys.modules:
-        device, default = item.stash[_TRAP]
-        said = f"{_DEVICE} is {device}; what is made without `device=` is on {default}"
+    if call.excinfo is not None and _TRAP in item.stash:
+        said = item.stash[_TRAP].told(call.excinfo.tb)
         outcome.get_result().sections.append(("unidev's trap", said))

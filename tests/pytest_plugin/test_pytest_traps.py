@@ -59,7 +59,9 @@ def test_what_is_made_without_a_device_or_left_behind_is_found_on_each_device(
     assert failures(result) == wrong - {"cpu:0-back"}
     text = result.stdout.str()
     for line in (
-        "result[1]['made'] is on gpu:1, and the input on gpu:0: it was made without `device=`",
+        "result[1]['made'] is on gpu:1, and the input on gpu:0: it was made without `device=`, at "
+        'test_library.py:13 in stray: return [x, {"made": unidev.zeros(3)}]',
+        "so, at test_library.py:10 in mixed: return x + unidev.ones(3)\n  called at test_lib",
         "result is on cpu:0, and the input on gpu:1\n",
         "result is float64, and the input float32",
         "the result, dict, contains no tensor",

@@ -105,6 +105,8 @@ class Backend(Abilities, ABC):
     ``array([1, 2])``, ``full(3, 7)``, ``arange(3)``. A framework with a switch for 64 bits may make
     this a property: int32 where the switch is off. An int that does not fit is an error.
     """
+    makers: Sequence[Any] = ()
+    """The modules whose ``zeros``, ``asarray`` and so on programs call, such as ``jax.numpy``."""
     optimizer_types: tuple[type, ...] = ()
     """Classes of optimizers that are not among ``model_types``: only ``place`` moves them."""
 
@@ -293,6 +295,19 @@ class Backend(Abilities, ABC):
             UnsupportedOperation: there is none like ``x``, as of a sparse one.
         """
         return None
+
+    def watch_made(
+        self, made: Callable[[Tensor, Sequence[Any] | None], None]
+    ) -> AbstractContextManager[object]:
+        """A scope of this thread: ``made(result, None)`` is called when ``makers`` make tensors.
+
+        Unless an argument gives the device. A framework that shows more calls
+        ``made(result, operands)`` after its other functions, with the values that they were given.
+        Results that are not tensors are ignored.
+        """
+        from unidev.contract.tracer import Makers
+
+        return Makers(self.makers, lambda x: made(x, None))
 
     def copy_if_there(self, x: Tensor, device: Device) -> Tensor | None:
         """``copy_to(x, device)`` if ``x`` is on ``device`` already; otherwise, or in doubt, None.

@@ -293,3 +293,38 @@ class Patches(ABC):
             elif name in vars(owner):
                 delattr(owner, name)
             self._originals.pop()
+
+
+class Makers(Patches):
+    """The functions of modules that make tensors of numbers, replaced while entered.
+
+    ``made`` is called with each result, unless an argument gives the device: ``device=``, ``ctx=``,
+    ``place=`` or ``like=``. Functions that follow an argument, as ``zeros_like``, are left alone.
+    """
+
+    names = (
+        "arange", "array", "asarray", "empty", "eye", "full", "linspace", "ones", "rand", "randn",
+        "to_tensor", "zeros",
+    )  # fmt: skip
+
+    def __init__(self, modules: Iterable[Any], made: Callable[[Any], None]) -> None:
+        super().__init__()
+        self._modules, self._made = modules, made
+
+    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
+        """Each function, wrapped, as far as the module has it."""
+        for module in self._modules:
+            for name in self.names:
+                if hasattr(module, name):
+                    yield module, name, self._watched(getattr(module, name))
+
+    def _watched(self, function: Callable[..., R]) -> Callable[..., R]:
+        @wraps(function)
+        def maker(*arguments: Any, **options: Any) -> R:
+            __tracebackhide__ = True
+            result = function(*arguments, **options)
+            if all(options.get(name) is None for name in ("device", "ctx", "place", "like")):
+                self._made(result)
+            return result
+
+        return maker

@@ -21,7 +21,8 @@ LIBRARY = """
         return x - torch.arange(len(x), device=x.device)
 
     def mixed(x):
-        return x - torch.arange(len(x))
+        y = torch.arange(len(x)) * 2
+        return x - torch.stack([y, y])
 
     def stray(x):
         return {"mask": torch.ones(len(x), dtype=torch.bool), "x": x}
@@ -44,4 +45,5 @@ def test_torchs_own_calls_without_a_device_are_found_on_each_device(
     result.assert_outcomes(passed=3, failed=6)
     text = result.stdout.str()
     assert "result['mask'] is on gpu:0, and the input on gpu:1: it was made without" in text
+    assert "made so, at test_library.py:8 in mixed: y = torch.arange(len(x)) * 2" in text
     assert "found at least two devices, sim:0 and sim:1!" in text

@@ -35,6 +35,7 @@ class NumpyBackend(Backend):
     interop = part("unidev.backends.numpy_backend.interop:NumpyInterop")
     tracer = part("unidev.backends.numpy_backend.tracer:NumpyTracer")
     installation = part("unidev.backends.numpy_backend.installation:NumpyInstallation")
+    makers = (np,)
     native_scope = unsupported("NumPy has no default device", "https://numpy.org/doc/stable/")
     autograd = unsupported("NumPy has no autograd")
     memory = unsupported("NumPy does not count its memory, and its devices share the host's")

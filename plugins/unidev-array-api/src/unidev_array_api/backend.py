@@ -70,6 +70,7 @@ class ArrayApiBackend(Backend):
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)
         self._check_standard()
+        self.makers = (self.xp,)
         self._info = self.xp.__array_namespace_info__()
         found = self.places()
         self._places: dict[str, list[Place]] = {

@@ -51,6 +51,7 @@ class JaxBackend(Backend):
     installation = part("unidev_jax.installation:JaxInstallation")
     memory = part("unidev_jax.memory:memory_of")
     tracer = part("unidev_jax.tracer:JaxTracer")
+    makers = (jnp,)
     peaks = unsupported(
         "JAX counts a peak since the process began, and cannot restart it",
         "https://docs.jax.dev/en/latest/device_memory_profiling.html",

@@ -57,6 +57,7 @@ class MxnetBackend(Backend):
     installation = part("unidev_mxnet.installation:MxnetInstallation")
     interop = part("unidev_mxnet.memory.interop:MxnetInterop")
     tracer = part("unidev_mxnet.tracer:MxnetTracer")
+    makers = (mx.np, mx.nd)
     memory = part("unidev_mxnet.memory:memory_of")
     pinned = part("unidev_mxnet.memory:pinning_of")
     peaks = unsupported("MXNet does not record peak memory")

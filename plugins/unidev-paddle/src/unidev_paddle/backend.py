@@ -66,6 +66,7 @@ class PaddleBackend(Backend):
     estimator = part("unidev_paddle.memory.estimating:PaddleEstimator")
     interop = part("unidev_paddle.memory.interop:PaddleInterop")
     tracer = part("unidev_paddle.tracer:PaddleTracer")
+    makers = (paddle,)
     pinned = part("unidev_paddle.memory:pinning_of")
 
     framework_errors = (

@@ -14,7 +14,7 @@ from unidev.errors import UnsupportedDtypeError, UnsupportedOperation
 from unidev_torch import accelerator, tensors
 from unidev_torch.accelerator import ACCELERATORS, TorchCopyStream
 from unidev_torch.containers import CONTAINERS, opened
-from unidev_torch.scopes import NativeScope
+from unidev_torch.scopes import Made, NativeScope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -58,6 +58,7 @@ class TorchBackend(Backend):
     opened = staticmethod(opened)
     have_memory = staticmethod(tensors.are_covered)
     extents = staticmethod(tensors.extents)
+    watch_made = staticmethod(Made)
 
     def __init__(self, spec: BackendSpec, simulated_count: int) -> None:
         super().__init__(spec, simulated_count)

@@ -19,7 +19,7 @@ from torch.utils._device import DeviceContext, _device_constructors
 from unidev_torch.uncompiled import leave_to_python
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
 push_call_mode: Callable[[Any], None] = overrides._push_mode
 push_operator_mode: Callable[[Any], None] = dispatching._push_mode
@@ -98,15 +98,30 @@ class _OfTask(DeviceContext):
     def device(self, device: torch.device) -> None:
         self._own_device = device
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Sequence[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
         is_made = func in _device_constructors() and given.get("device") is None
         if is_made and self in _of_task.get():
             given = {**given, "device": self._own_device}
         return func(*args, **given)
+
+
+class Made(overrides.TorchFunctionMode):
+    """Reports the results of public functions while it is entered; see ``Backend.watch_made``."""
+
+    def __init__(self, made: Callable[[Any, Sequence[Any] | None], None]) -> None:
+        super().__init__()
+        self._made = made
+
+    def __exit__(self, *exc_info: object) -> None:
+        remove_call_mode(self)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``func``; an error shows its operands in this frame."""
+        __tracebackhide__ = True
+        given = kwargs or {}
+        result = func(*args, **given)
+        if not torch.compiler.is_compiling():
+            is_new = func in _device_constructors() and given.get("device") is None
+            self._made(result, None if is_new else (*args, *given.values()))
+        return result

@@ -48,14 +48,11 @@ class TorchTracer(Tracer):
 
     blind_spots = _BLIND_SPOTS
     index_operations = Tracer.index_operations | {"masked_select", "repeat_interleave"}
-    gpu_queries = MappingProxyType(
-        {
-            "torch.cuda.is_available": torch.cuda,
-            "torch.cuda.device_count": torch.cuda,
-            "torch.backends.mps.is_available": torch.backends.mps,
-            "torch.xpu.is_available": torch.xpu,
-        }
-    )
+    gpu_queries = MappingProxyType({
+        "torch.cuda.is_available": torch.cuda, "torch.cuda.device_count": torch.cuda,
+        "torch.backends.mps.is_available": torch.backends.mps,
+        "torch.xpu.is_available": torch.xpu,
+    })  # fmt: skip
 
     def __init__(self, backend: Backend) -> None:
         super().__init__(backend)

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from types import (
-    CodeType,
-    FrameType,
-    MethodDescriptorType,
-    MethodWrapperType,
-    WrapperDescriptorType,
-)
+import types
 from typing import Any
 
 import torch
@@ -26,16 +20,16 @@ _PLUMBING = frozenset(
     {"__torch_function__", "__torch_dispatch__", "handle_torch_function", "__call__", "__iter__"}
 )
 
-_names: dict[CodeType, str | None] = {}
+_names: dict[types.CodeType, str | None] = {}
 
 
-def operation_name(operator: Any, mode: CodeType) -> str:
+def operation_name(operator: Any, mode: types.CodeType) -> str:
     """The outermost public torch call made by a user's line, such as ``Tensor.item``.
 
     ``mode`` is the code of the function mode, whose frames hold the calls made to C++.
     """
 
-    def name_of(frame: FrameType) -> str | None:
+    def name_of(frame: types.FrameType) -> str | None:
         if frame.f_code is mode:
             return call_name(frame.f_locals["func"])
         return _public_name(frame) if frame.f_code.co_filename.startswith(_TORCH) else None
@@ -45,9 +39,9 @@ def operation_name(operator: Any, mode: CodeType) -> str:
 
 def call_name(function: Any) -> str:
     """The name of a function that was passed to a function mode."""
-    if isinstance(function, (MethodDescriptorType, WrapperDescriptorType)):
+    if isinstance(function, (types.MethodDescriptorType, types.WrapperDescriptorType)):
         return f"Tensor.{function.__name__}"
-    if isinstance(function, MethodWrapperType):  # x.T, x.data = ...: the getter or the setter
+    if isinstance(function, types.MethodWrapperType):  # x.T, x.data = ...: the getter or the setter
         return f"Tensor.{getattr(function.__self__, '__name__', function.__name__)}"
     if isinstance(function, torch._ops.OpOverload):  # from an exported program
         return _operator_name(function)
@@ -62,7 +56,7 @@ def _operator_name(operator: Any) -> str:
     return _OPERATORS.get(name) or f"torch.{name}"
 
 
-def _public_name(frame: FrameType) -> str | None:
+def _public_name(frame: types.FrameType) -> str | None:
     """``Module.to``, ``torch.save``; None for functions that users do not call by name."""
     code = frame.f_code
     if code not in _names:
@@ -70,7 +64,7 @@ def _public_name(frame: FrameType) -> str | None:
     return _names[code]
 
 
-def _find_public_name(frame: FrameType) -> str | None:
+def _find_public_name(frame: types.FrameType) -> str | None:
     code = frame.f_code
     name = code.co_name
     if code.co_flags & inspect.CO_NESTED or not _is_public(name) or name in _PLUMBING:
@@ -85,7 +79,7 @@ def _find_public_name(frame: FrameType) -> str | None:
     return f"{module}.{name}" if is_public else None
 
 
-def _class_with(code: CodeType, cls: type) -> type:
+def _class_with(code: types.CodeType, cls: type) -> type:
     """The public class that ``code`` is a method of; for a private one, ``cls``."""
     for base in cls.__mro__:
         function = base.__dict__.get(code.co_name)
