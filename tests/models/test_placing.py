@@ -182,6 +182,6 @@ def test_the_device_of_a_model_is_that_of_its_tensors_or_an_error_that_names_the
 
 
 def test_a_layer_without_tensors_has_no_device() -> None:
-    with pytest.raises(unidev.NotATensorError, match="this Relu contains no tensor"):
+    with pytest.raises(unidev.NotATensorError, match="this Layer contains no tensor"):
         unidev.device_of(nn.relu())
     assert unidev.place(nn.relu(), "gpu:1") is not None

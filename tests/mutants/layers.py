@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 import unidev
-from mutants.mutant import around, mutant, replace_value, torch_mutant
-from unidev.backends.numpy_backend.nn import layers as numpy_layers
+from mutants.mutant import mutant, replace_value, torch_mutant
+from unidev.backends.numpy_backend.nn import NumpyFunctions
 from unidev.backends.numpy_backend.nn.layers import NumpyLayers
 from unidev.backends.selection import active_backend
 
@@ -24,26 +24,19 @@ def weights_by_the_frameworks_generator(make, self, weight, bias):
 def biases_are_forgotten(backend):
     """Which nobody sees as long as they are zeros."""
 
-    for name in ("Dense", "Conv2d"):
-        _forget_bias(getattr(numpy_layers, name))
+    for name in ("linear", "conv2d"):
+        exact = getattr(NumpyFunctions, name)
+        replace_value(NumpyFunctions, name, _without_bias(exact))
 
 
-def _forget_bias(cls: Any) -> None:
-
-    @around(cls)
-    def _forward(forward: Any, self: Any, x: Any) -> Any:
-        own = self.parameters
-        self.parameters = {name: value for name, value in own.items() if name != "bias"}
-        try:
-            return forward(self, x)
-        finally:
-            self.parameters = own
+def _without_bias(exact: Any) -> Any:
+    return staticmethod(lambda x, weight, _, *more: exact(x, weight, None, *more))
 
 
 @mutant("layers.dense", "layers.sequential", profile="train", around=".nn.layers:Layer.__call__")
 def results_come_on_the_cpu(call, self, x):
     """What a layer computes is where new tensors are: TF's outside of a scope."""
-    return unidev.as_in_device(call(self, x), "cpu") if self.parameters else call(self, x)
+    return unidev.as_in_device(call(self, x), "cpu") if hasattr(self, "weight") else call(self, x)
 
 
 @mutant("layers.conv2d", profile="train", around=".nn.layers:NumpyLayers.conv2d")
@@ -62,17 +55,17 @@ def every_pool_takes_means(sound, self, kernel_size, stride):
     "layers.flatten_and_activations",
     "layers.sequential",
     profile="train",
-    around=".nn.layers:Flatten._forward",
+    around=".nn:NumpyFunctions.flatten",
 )
 def flatten_goes_by_pixels(forward, self, x):
     """Channels last, as Keras computes: the next layer's weights are in another order."""
-    return forward(self, np.moveaxis(x, 1, -1) if x.ndim == 4 else x)
+    return forward(np.moveaxis(x, 1, -1) if x.ndim == 4 else x)
 
 
 @mutant("layers.batch_norm", profile="train", around=".nn.layers:NumpyLayers.batch_norm")
 def momentum_the_other_way_round(make, self, features, momentum, epsilon):
     """``running = (1 - momentum) * running + momentum * new``, as torch has it."""
-    return make(features, 1 - momentum, epsilon)
+    return make(self, features, 1 - momentum, epsilon)
 
 
 @mutant("layers.batch_norm", "layers.dropout", profile="train")
@@ -82,11 +75,10 @@ def modes_are_ignored(backend):
     replace_value(NumpyLayers, "set_mode", lambda self, model, is_training: None)
 
 
-@mutant("layers.dropout", profile="train", around=".nn.layers:Dropout._forward")
-def dropout_is_not_scaled(forward, self, x):
+@mutant("layers.dropout", profile="train", around=".nn.layers:NumpyLayers.dropped")
+def dropout_is_not_scaled(dropped, self, x, rate):
     """What is left is not scaled up, so that inference sees larger sums than training."""
-    y = forward(self, x)
-    return y * type(x.flat[0])(1 - self.rate) if self.is_training else y
+    return dropped(self, x, rate) * type(x.flat[0])(1 - rate)
 
 
 @mutant("layers.sequential", profile="train", around=".nn.layers:NumpyLayers.sequential")
@@ -94,7 +86,7 @@ def sequential_copies_its_layers(make, self, layers):
     """The net has layers of its own: what holds a layer holds no part of the net."""
     import copy
 
-    return make([copy.deepcopy(each) for each in layers])
+    return make(self, [copy.deepcopy(each) for each in layers])
 
 
 @torch_mutant("layers.gradients", around=".autograd:TorchAutograd.gradients")

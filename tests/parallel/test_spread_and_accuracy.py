@@ -63,14 +63,14 @@ def test_a_failure_leaves_each_layer_where_it_was(monkeypatch: pytest.MonkeyPatc
 def test_accuracy_is_that_of_the_classes_and_each_mode_comes_back() -> None:
     model = net()
     frozen = model.layers[1]
-    frozen.set_mode(is_training=False)
+    nn.eval_mode(frozen)
     modes = [layer.is_training for layer in model.layers]
-    kept = unidev.to_numpy(frozen.buffers["running_mean"]).tolist()
+    kept = unidev.to_numpy(frozen.running_mean).tolist()
     x = batch()
     nn.eval_mode(model)
     classes = unidev.to_numpy(model(x)).argmax(1)
     nn.train_mode(model)
-    frozen.set_mode(is_training=False)
+    nn.eval_mode(frozen)
     wrong = np.where(np.arange(7) < 2, (classes + 1) % 3, classes)
     for labels in (wrong, wrong.tolist(), unidev.array(wrong), unidev.array(wrong, device="gpu:1")):
         assert unidev.evaluate_accuracy(model, [(x, labels)]) == 5 / 7
@@ -78,7 +78,7 @@ def test_accuracy_is_that_of_the_classes_and_each_mode_comes_back() -> None:
     assert unidev.evaluate_accuracy(model, several) == 5 / 7
     assert [layer.is_training for layer in model.layers] == modes
     assert model.is_training
-    assert unidev.to_numpy(frozen.buffers["running_mean"]).tolist() == kept
+    assert unidev.to_numpy(frozen.running_mean).tolist() == kept
     parallel = unidev.DataParallel(model, ["gpu:0", "gpu:1"])
     assert unidev.evaluate_accuracy(parallel, [(x, wrong)]) == 5 / 7
 

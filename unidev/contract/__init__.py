@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from unidev.contract.autograd import Autograd, nested_backward, nodes_from, reaches
     from unidev.contract.backend import Backend, Children, CopyStream
     from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, SimulatedGpus, Simulator
-    from unidev.contract.collectives import Collectives
+    from unidev.contract.collectives import Collectives, OperatorCollectives
     from unidev.contract.data_loaders import (
         EpochBatches,
         Loader,
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         without_rows,
     )
     from unidev.contract.estimating import Estimator, StepMemory
+    from unidev.contract.function_layers import FunctionLayers, Layer
     from unidev.contract.group_engine import Arrangement, GroupEngine, GroupSetting, Rendezvous
     from unidev.contract.hardware_probe import HardwareProbe, RecordedCopy, Training
     from unidev.contract.hookspecs import hookimpl
@@ -72,17 +73,18 @@ if TYPE_CHECKING:
         "CONTRACT_VERSION", "AnyModels", "Arrangement", "Array", "Autograd", "AutogradProbe",
         "Backend", "BackendSpec", "Build", "Children", "Collectives", "CombineMoments", "Conflict",
         "Contained", "CopyStream", "Device", "Ended", "EpochBatches", "Estimator", "Event",
-        "Exported", "Extent", "Frame", "Functions", "GroupEngine", "GroupSetting", "HardwareProbe",
-        "HelperProcess", "HostInterop", "Installation", "Interop", "Job", "Launcher",
-        "LauncherSpec", "LayerModels", "Layers", "ListedModels", "Loader", "Memory", "Model",
-        "ModelProbe", "ModelVariable", "Models", "Moments", "Output", "Pair", "Patches",
-        "PeakCounter", "PlannedTransfer", "Probe", "Progress", "RecordedCopy", "Recording",
-        "Rendezvous", "Rows", "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor",
-        "Tracer", "Training", "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost",
-        "build_once", "card_bytes", "check_state", "checked_file", "driver_cuda_version",
-        "fork_safe_lock", "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number",
-        "kind_of", "nested_backward", "nodes_from", "outermost_name", "own_folder", "part",
-        "reaches", "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
+        "Exported", "Extent", "Frame", "FunctionLayers", "Functions", "GroupEngine", "GroupSetting",
+        "HardwareProbe", "HelperProcess", "HostInterop", "Installation", "Interop", "Job",
+        "Launcher", "LauncherSpec", "Layer", "LayerModels", "Layers", "ListedModels", "Loader",
+        "Memory", "Model", "ModelProbe", "ModelVariable", "Models", "Moments",
+        "OperatorCollectives", "Output", "Pair", "Patches", "PeakCounter", "PlannedTransfer",
+        "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SimulatedGpus",
+        "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample",
+        "TreeModels", "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes",
+        "check_state", "checked_file", "driver_cuda_version", "fork_safe_lock", "found_in",
+        "free_ports", "has_one_instance", "hookimpl", "is_number", "kind_of", "nested_backward",
+        "nodes_from", "outermost_name", "own_folder", "part", "reaches", "seconds_in",
+        "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -91,8 +93,9 @@ _NAMES = {
     "contract.autograd": "Autograd nested_backward nodes_from reaches",
     "contract.backend": "Backend CopyStream",
     "contract.backend_spec": "BackendSpec CONTRACT_VERSION SimulatedGpus Simulator",
-    "contract.collectives": "Collectives",
+    "contract.collectives": "Collectives OperatorCollectives",
     "contract.estimating": "Estimator StepMemory",
+    "contract.function_layers": "FunctionLayers Layer",
     "contract.group_engine": "Arrangement GroupEngine GroupSetting Rendezvous",
     "contract.hardware_probe": "HardwareProbe RecordedCopy Training",
     "contract.hookspecs": "hookimpl",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from itertools import accumulate
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -137,3 +139,36 @@ class Collectives(BackendPart, ABC):
         device_of = self.backend.device_of
         total = self.reduce(flats, device_of(flats[0]), op, factors, copy)
         return [total, *(copy(total, device_of(flat)) for flat in flats[1:])]
+
+
+class OperatorCollectives(Collectives):
+    """The fast way to ``Collectives``, by slices, ``reshape`` and Python's operators.
+
+    Two methods are required; override ``combine`` and ``scale`` where they can write in place.
+    """
+
+    @abstractmethod
+    def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
+        """As above: in new memory, also of a single one; differentiable."""
+
+    @abstractmethod
+    def extreme(self, a: Tensor, b: Tensor, op: str) -> Tensor:
+        """The ``min`` or ``max`` of each two elements: NaN if either is."""
+
+    def pack(self, tensors: Sequence[Tensor]) -> Tensor:
+        """By ``concatenate``."""
+        return self.concatenate([x.reshape(-1) for x in tensors])
+
+    def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
+        """Slices."""
+        ends = list(accumulate(map(prod, shapes)))
+        starts = zip([0, *ends], ends, shapes, strict=False)
+        return [flat[start:end].reshape(shape) for start, end, shape in starts]
+
+    def combine(self, a: Tensor, b: Tensor, op: str) -> Tensor:
+        """``a + b``, or by ``extreme``."""
+        return a + b if op == "sum" else self.extreme(a, b, op)
+
+    def scale(self, flat: Tensor, factor: float) -> Tensor:
+        """``flat * factor``."""
+        return flat * factor

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
-from unidev.contract.collectives import Collectives
+from unidev.contract.collectives import OperatorCollectives
 from unidev.contract.dtypes import refuse_masked
 
 if TYPE_CHECKING:
@@ -19,26 +18,15 @@ if TYPE_CHECKING:
 _UFUNCS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
-class NumpyCollectives(Collectives):
+class NumpyCollectives(OperatorCollectives):
     """Combines in place."""
-
-    def pack(self, tensors: Sequence[Array]) -> Array:
-        """``numpy.concatenate``."""
-        return _like(np.concatenate([_plain(x).reshape(-1) for x in tensors]), tensors[0])
-
-    def unpack(self, flat: Array, shapes: Sequence[tuple[int, ...]]) -> Sequence[Array]:
-        """Views of ``flat``."""
-        plain, unpacked, start = _plain(flat), [], 0
-        for shape in shapes:
-            stop = start + math.prod(shape)
-            unpacked.append(_like(plain[start:stop].reshape(shape), flat))
-            start = stop
-        return unpacked
 
     def combine(self, a: Array, b: Array, op: str) -> Array:
         """Writes to ``a``."""
         _UFUNCS[op](_plain(a), _plain(b), out=_plain(a))
         return a
+
+    extreme = combine
 
     def scale(self, flat: Array, factor: float) -> Array:
         """Writes to ``flat``."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from unidev.backends.numpy_backend.nn.layers import Buffers, Layer
+from unidev.backends.numpy_backend.nn.layers import Layer
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract import kind_of
 from unidev.contract.containers import is_container_type
@@ -41,7 +41,8 @@ class NumpyModels(Models):
         """Every array except buffers of layers; one that occurs twice, under its first name."""
         unique: dict[int, tuple[str, Array]] = {}
         for name, (container, array) in self._named(model).items():
-            if not isinstance(container, Buffers):
+            is_buffer = name.rpartition(".")[2] in self.statistics_names
+            if not (is_buffer and isinstance(container, Layer)):
                 unique.setdefault(id(array), (name, array))
         return dict(unique.values())
 
@@ -59,7 +60,7 @@ class NumpyModels(Models):
             raise UnsupportedOperation("placing an optimizer", "NumPy has none")
         slots: dict[int, Slot] = {}
         for path, container, key, array in self._walk(model, (), ()):
-            if not isinstance(container, (dict, list)):
+            if not isinstance(container, (dict, list, Layer)):
                 raise UnsupportedOperation(
                     f"placing the array {'.'.join(path)!r} of a {kind_of(container)}",
                     "only dicts and lists can receive a new array in place; use those, or "
