@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from unidev.contract.optional import Unsupported, part, unsupported
     from unidev.contract.probe import Contained, Probe, TransferExample
     from unidev.contract.tracer import Patches, Recording, Tracer, outermost_name
-    from unidev.contract.training_probe import AutogradProbe, ModelProbe
+    from unidev.contract.training_probe import AutogradProbe, ModelProbe, SampleProbe
     from unidev.device import Device
     from unidev.system.arguments import seconds_in
     from unidev.system.build_cache import build_once, checked_file
@@ -78,13 +78,13 @@ if TYPE_CHECKING:
         "Launcher", "LauncherSpec", "Layer", "LayerModels", "Layers", "ListedModels", "Loader",
         "Memory", "Model", "ModelProbe", "ModelVariable", "Models", "Moments",
         "OperatorCollectives", "Output", "Pair", "Patches", "PeakCounter", "PlannedTransfer",
-        "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SimulatedGpus",
-        "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training", "TransferExample",
-        "TreeModels", "Unsupported", "Wheel", "WorkerHost", "build_once", "card_bytes",
-        "check_state", "checked_file", "driver_cuda_version", "fork_safe_lock", "found_in",
-        "free_ports", "has_one_instance", "hookimpl", "is_number", "kind_of", "nested_backward",
-        "nodes_from", "outermost_name", "own_folder", "part", "reaches", "seconds_in",
-        "unsupported", "visible_gpus", "with_own_order", "without_rows",
+        "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SampleProbe",
+        "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training",
+        "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost", "build_once",
+        "card_bytes", "check_state", "checked_file", "driver_cuda_version", "fork_safe_lock",
+        "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number", "kind_of",
+        "nested_backward", "nodes_from", "outermost_name", "own_folder", "part", "reaches",
+        "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -111,7 +111,7 @@ _NAMES = {
     "contract.optional": "Unsupported part unsupported",
     "contract.probe": "Probe TransferExample",
     "contract.tracer": "Patches Recording Tracer outermost_name",
-    "contract.training_probe": "AutogradProbe ModelProbe",
+    "contract.training_probe": "AutogradProbe ModelProbe SampleProbe",
     "system.gpu_memory": "card_bytes",
     "system.cuda": "driver_cuda_version has_one_instance",
     "system.machine": "visible_gpus",

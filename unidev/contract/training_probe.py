@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract.models import found_in
 from unidev.contract.optional import BackendPart, declinable, optional
 
 if TYPE_CHECKING:
@@ -198,3 +199,59 @@ class ModelProbe(BackendPart, ABC):
     Raises:
         UnsupportedDtypeError: the framework's models hold no tensors of that dtype.
         UnsupportedOperation: they hold no tensors without elements, and one is among them."""
+
+
+class SampleProbe(ModelProbe):
+    """The fast way to ``ModelProbe``, where models are objects that hold tensors in attributes.
+
+    ``model`` makes one with two layers ``first`` and ``second`` of one ``weight``; a layer as
+    ``block`` and ``again``; the parameters of ``frozen_names``; a batch norm or the like; a flag
+    ``is_training``, by which it computes; called as ``model(x)``. ``optimizer``, ``step`` and
+    ``optimizer_tensors`` are the framework's.
+    """
+
+    frozen_names: frozenset[str] = frozenset({"scale"})
+
+    def gradient(self, x: Tensor) -> Tensor | None:  # noqa: ARG002
+        """The gradient that the framework keeps with ``x``, such as ``x.grad``."""
+        return None
+
+    def tensors(self, model: Model) -> Mapping[str, Tensor]:
+        """As the attributes lead to them."""
+        is_tensor = lambda x: isinstance(x, self.backend.tensor_types)  # noqa: E731
+        found = dict(found_in(vars(model), is_tensor, deep=4))
+        gradients = {f"{name}.grad": self.gradient(x) for name, x in found.items()}
+        return found | {name: x for name, x in gradients.items() if x is not None}
+
+    def objects(self, model: Model) -> Sequence[object]:
+        """Tensors, but gradients, and layers."""
+        kept = [x for name, x in self.tensors(model).items() if not name.endswith(".grad")]
+        return [*kept, model.first, model.second, model.block]
+
+    def tied(self, model: Model) -> Sequence[tuple[Tensor, Tensor]]:
+        """The weight."""
+        return [(model.first.weight, model.second.weight)]
+
+    def shared(self, model: Model) -> Sequence[tuple[object, object]]:
+        """The block."""
+        return [(model.block, model.again)]
+
+    def frozen(self, model: Model) -> frozenset[str]:  # noqa: ARG002
+        """By ``frozen_names``."""
+        return self.frozen_names
+
+    def is_training(self, model: Model) -> bool | None:
+        """The flag."""
+        return bool(model.is_training)
+
+    def set_inference(self, model: Model) -> None:
+        """The flag."""
+        model.is_training = False
+
+    def forward(self, model: Model, x: Tensor) -> Tensor:
+        """With the flag cleared."""
+        before, model.is_training = model.is_training, False
+        try:
+            return model(x)
+        finally:
+            model.is_training = before

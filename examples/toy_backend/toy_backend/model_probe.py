@@ -1,11 +1,11 @@
 """Sample models for the conformance suite, by the framework's own calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from toy_backend import framework as toy
-from unidev import ModelProbe
+from unidev.contract import SampleProbe
 
 
 class Sample:
@@ -38,37 +38,9 @@ def _variable(*shape: int, kind: str = "trained") -> toy.Variable:
     return toy.Variable(toy.array(values, "host"), kind)
 
 
-class ToyModelProbe(ModelProbe):
+class ToyModelProbe(SampleProbe):
     def model(self) -> Sample:
         return Sample()
-
-    def tensors(self, model: object) -> Mapping[str, toy.Array]:
-        return dict(toy.variables(model))
-
-    def objects(self, model: Sample) -> Sequence[object]:
-        return [x for _, x in toy.variables(model)] + [model.first, model.second, model.block]
-
-    def tied(self, model: Sample) -> Sequence[tuple[toy.Array, toy.Array]]:
-        return [(model.first.weight, model.second.weight)]
-
-    def shared(self, model: Sample) -> Sequence[tuple[object, object]]:
-        return [(model.block, model.again)]
-
-    def frozen(self, model: Sample) -> frozenset[str]:
-        return frozenset(path for path, x in toy.variables(model) if x.kind == "frozen")
-
-    def is_training(self, model: Sample) -> bool:
-        return model.is_training
-
-    def set_inference(self, model: Sample) -> None:
-        model.is_training = False
-
-    def forward(self, model: Sample, x: toy.Array) -> toy.Array:
-        before, model.is_training = model.is_training, False
-        try:
-            return model(x)
-        finally:
-            model.is_training = before
 
     def optimizer(self, model: Sample) -> toy.Momentum:
         return toy.Momentum()
