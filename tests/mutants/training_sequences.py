@@ -7,6 +7,7 @@ from typing import Any
 
 from mutants.mutant import around, in_place_of, replace, torch_mutant
 from mutants.sequences import SMALL, Kept, KeptOf
+from unidev.errors import NotAModelError
 from unidev.models import gradients
 from unidev.models.checkpoints.reading import CheckpointFile
 from unidev.parallel.devices import batches, replicating
@@ -233,7 +234,9 @@ def steps_have_momentum(backend):
 
 @torch_mutant(_MODELS, around="unidev.parallel.devices.replicated_model:ReplicatedModel.__init__")
 def a_model_keeps_its_handle(begin, self, model, *given, **options):
-    """A model that was in a ``DataParallel`` refers to it, so it can never be in another one."""
+    """A model that was in a ``DataParallel`` can never be in another one."""
+    if "_parallel" in vars(model):
+        raise NotAModelError("in a DataParallel already")
     begin(self, model, *given, **options)
     vars(model)["_parallel"] = self
 

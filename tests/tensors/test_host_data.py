@@ -103,9 +103,9 @@ def test_a_tensor_is_one_of_a_framework() -> None:
 
 
 def test_a_number_is_the_gpu_of_that_index(two_gpus) -> None:
-    assert unidev.as_device(1) is unidev.gpu(1)
+    assert unidev.as_device(1) is unidev.as_device(np.int64(1)) is unidev.gpu(1)
     assert unidev.device_of(unidev.zeros(2, device=1)) is unidev.gpu(1)
-    assert unidev.device_of(unidev.copy_to(unidev.zeros(2), 0)) is unidev.gpu(0)
+    assert unidev.device_of(unidev.copy_to(unidev.zeros(2), np.uint8(0))) is unidev.gpu(0)
     assert unidev.device_of(unidev.as_in_device([unidev.zeros(2)], 1)) is unidev.gpu(1)
     for wrong in (True, False, -1, np.True_, 1.0):
         with pytest.raises(unidev.DeviceSpecError):

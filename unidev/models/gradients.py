@@ -226,6 +226,8 @@ def _computed(
         if isinstance(error, UnidevError) or any(error is each for each in of_the_user):
             raise
         raise translated(error, backend, "computing gradients") from error
+    finally:
+        of_the_user.clear()  # or they, their frames and what those hold are a cycle
     is_missing = [gradient is None for gradient in found]
     if False not in is_missing:
         raise InvalidDataError(

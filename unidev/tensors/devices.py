@@ -87,9 +87,10 @@ def as_device(spec: DeviceLike, /) -> Device:
 
     Args:
         spec: a ``Device``; a string in unidev's spelling (``gpu``, ``gpu:1``), which takes
-            precedence, or the framework's (``cuda:1``, ``/GPU:1``); an int, such as a worker's
-            ``LOCAL_RANK``: ``1`` is ``gpu:1``; or the framework's own device object. A string or an
-            int means a device of the selected backend; ``gpu`` is ``gpu:0``.
+            precedence, or the framework's (``cuda:1``, ``/GPU:1``); an integer, also NumPy's,
+            such as a worker's ``LOCAL_RANK``: ``1`` is ``gpu:1``; or the framework's own device
+            object. A string or an integer means a device of the selected backend; ``gpu`` is
+            ``gpu:0``.
 
     Raises:
         DeviceSpecError: ``spec`` does not specify a device.
@@ -104,7 +105,10 @@ def as_device(spec: DeviceLike, /) -> Device:
     elif isinstance(spec, (str, int)):
         backend = active_backend()
     else:
-        backend = backend_of_namespace(type(spec)) or active_backend()
+        owner = backend_of_namespace(type(spec))
+        if owner is None or owner.parse_native(spec) is None:
+            owner = active_backend()  # it says what is no device, and takes NumPy's integers
+        backend = owner
     return resolve_device(spec, backend)
 
 
@@ -334,6 +338,10 @@ def _kind_and_index(spec: object, backend: Backend) -> tuple[str, int]:
     native = backend.parse_native(spec)
     if native is not None:
         return native[0], _checked_index(native[1])
+    from numbers import Integral
+
+    if isinstance(spec, Integral):  # NumPy's
+        return "gpu", _checked_index(spec)
     owner = None if isinstance(spec, str) else backend_of_namespace(type(spec))
     if owner is not None and owner is not backend and owner.parse_native(spec) is not None:
         raise BackendMismatchError(

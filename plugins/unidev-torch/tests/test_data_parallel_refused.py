@@ -69,7 +69,7 @@ def test_bad_input(net: unidev.DataParallel) -> None:
         parallel(nn.LazyLinear(3), THREE)
     with pytest.raises(unidev.NotAModelError, match="DataParallel is not a model"):
         parallel(net, THREE)
-    with pytest.raises(unidev.NotAModelError, match="in a DataParallel already"):
+    with net.replica(1), pytest.raises(unidev.NotAModelError, match="that is at work"):
         parallel(net.model, THREE)
     with pytest.raises(unidev.InvalidDataError, match="mean, sum, not 'max'"):
         parallel(made(), THREE, reduction="max")
@@ -92,6 +92,17 @@ def test_it_is_not_called_inside_itself(net: unidev.DataParallel) -> None:
     with net.replica(1), pytest.raises(unidev.UnsupportedOperation, match="at work"):
         net(x)
     assert net(x).shape == (31, 2)
+
+
+def test_a_new_one_takes_the_place_of_one_that_a_kept_error_holds(net: unidev.DataParallel) -> None:
+    x, y = batch()
+    with pytest.raises(ZeroDivisionError) as kept:  # as a notebook keeps the last one
+        unidev.value_and_grad(lambda *_: 1 / 0)(net, x, y)
+    newer = unidev.DataParallel(net.model, THREE[::-1])
+    assert unidev.value_and_grad(squares)(newer, x, y)
+    with pytest.raises(unidev.UnsupportedOperation, match="newer one"):
+        unidev.value_and_grad(squares)(net, x, y)
+    del kept
 
 
 def test_a_model_that_does_not_fit_stays_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:

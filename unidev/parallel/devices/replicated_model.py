@@ -30,7 +30,11 @@ if TYPE_CHECKING:
     Tensor = Any
 
 _wrapped: weakref.WeakValueDictionary[int, ReplicatedModel] = weakref.WeakValueDictionary()
-"""The handle of each model that is in one, by the model's id."""
+"""The newest handle of each model that is in one, by the model's id.
+
+An older one may be alive long after a program has deleted it, by an error that is kept
+(``sys.last_exc`` in a notebook) or a cycle: it is refused at work, and does not refuse the new one.
+"""
 
 
 class ReplicatedModel(Handle):
@@ -42,11 +46,12 @@ class ReplicatedModel(Handle):
     def __init__(
         self, model: Any, devices: Sequence[DeviceLike], *, reduction: str = "mean"
     ) -> None:
+        self._is_at_work = False
         backend = backend_of_model(model)
-        if id(model) in _wrapped:
+        if (older := _wrapped.get(id(model))) is not None and older._is_at_work:
             raise NotAModelError(
-                f"this {kind_of(model)} is in a DataParallel already: {_wrapped[id(model)]!r}. Use "
-                "that one, or delete it first."
+                f"this {kind_of(model)} is in a DataParallel that is at work: {older!r}. Make "
+                "another one after that."
             )
         choice("reduction", reduction, ("mean", "sum"))
         backend.models.parameters(model)  # raises if it is not built
@@ -54,7 +59,6 @@ class ReplicatedModel(Handle):
         self.backend = backend
         self.reduction = reduction
         self.devices = _different(checked_devices(devices, backend))
-        self._is_at_work = False
         home = device_of(model)
         place_on(self.devices[0], model, None, backend, OPERATION)
         try:
@@ -165,6 +169,10 @@ class ReplicatedModel(Handle):
                 f"using a {self!r} that is at work",
                 "the loss receives the model itself, as `replica` gives it: call that, from one "
                 "thread",
+            )
+        if _wrapped.get(id(self.model)) is not self:
+            raise UnsupportedOperation(
+                f"using a {self!r} whose model is in a newer one", "use that one"
             )
         self._is_at_work = True
         try:

@@ -90,10 +90,11 @@ class DataParallel(ReplicatedModel):
         model: the model itself.
         devices: a tuple of ``Device``.
 
-    Use it from one thread at a time.
+    Use it from one thread at a time. A new one for the same model takes its place: the older one
+    then raises ``UnsupportedOperation``.
 
     Raises:
-        NotAModelError: ``model`` is not a model, or already in a DataParallel.
+        NotAModelError: ``model`` is not a model, or in a DataParallel that is at work.
         UnsupportedOperation: it is not built yet, or the framework cannot move it; with
             ``batch_norm="synchronized"``, there are several devices, or no layers of batch
             normalisation that can do this: compiled ones cannot; the engine between the workers

@@ -370,11 +370,13 @@ def test_errors(bench: Workbench) -> None:
         assert unidev.device_of(sample.model) is devices[0], left
     net = parallel(sample.model, devices)
     expect(unidev.NotAModelError, parallel, net, devices)
-    expect(unidev.NotAModelError, parallel, sample.model, devices)
+    older, net = net, parallel(sample.model, devices[::-1])
+    expect(unidev.UnsupportedOperation, older, sample.x)  # though nothing has deleted it
     expect(unidev.NotAModelError, unidev.place, net, devices[1])
     expect(unidev.InvalidDataError, net, 1.5)
     expect(unidev.InvalidDataError, net, bench.make(np.array(1.0, "float32"), devices[0]))
     with net.replica(1):
         expect(unidev.UnsupportedOperation, net, sample.x)
+        expect(unidev.NotAModelError, parallel, sample.model, devices)
     unidev.place(sample.model, devices[2])
     expect(unidev.DeviceMismatchError, net, sample.x)

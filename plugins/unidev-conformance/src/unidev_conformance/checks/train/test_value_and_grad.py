@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import weakref
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -218,13 +219,16 @@ def test_errors(bench: Workbench, device: Device) -> None:
     bench.expect(unidev.InvalidDataError, of(lambda _: None), x)
     bench.expect(unidev.InvalidDataError, of(lambda _, o=other: total(o)), x)
     bench.expect(unidev.NotATensorError, of(lambda _, o=other: total(o)), {"n": 3})
-    bench.expect(ZeroDivisionError, of(_divide_by_zero), x)
+
+    def failing(_: Any) -> Any:
+        raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
+
+    left = weakref.ref(failing)
+    bench.expect(ZeroDivisionError, of(failing), x)
+    del failing
+    assert left() is None, f"on {device}: a loss that raised, and all it holds, is left to collect"
     _, grad = bench.works(of(total), x)
     check_gradient(bench, grad, np.ones((2, 3), "float32"), device, "after all these errors")
-
-
-def _divide_by_zero(_: Any) -> Any:
-    raise ZeroDivisionError("as a user's own loss may, which must reach the user unchanged")
 
 
 @check(required=True, needs=("autograd", "models", "probe.models"), over="ends")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import gc
 import re
 import tempfile
 import threading
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from unidev_conformance.kit.workbench import Workbench
 
 _BEGINNING = """\
-import contextlib, gc, tempfile, threading
+import contextlib, tempfile, threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -96,7 +95,7 @@ class Program:
         self.names: dict[str, Any] = {
             "np": np, "unidev": unidev, "probe": bench.probe, "scopes": self._scopes,
             "folder": folder, "contextlib": contextlib, "ThreadPoolExecutor": ThreadPoolExecutor,
-            "gc": gc, "tempfile": tempfile, "threading": threading,
+            "tempfile": tempfile, "threading": threading,
         }  # fmt: skip
         exec(definitions, self.names)  # noqa: S102  our own text, as in the printed program
         self._defined = _by_name(definitions)

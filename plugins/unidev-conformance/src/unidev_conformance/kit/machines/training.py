@@ -214,8 +214,7 @@ def stepped(w, rows, lr):
     def unwrap(self) -> None:
         """The model stays where it is."""
         net = self.pick([net for net in self._nets if net.devices])
-        # JAX's tracebacks of a step that raised are in a cycle with it.
-        self.program.run(f"del {net.handle}", "gc.collect()")
+        self.program.run(f"del {net.handle}")
         net.devices = []
 
     @rule(lambda self: len(self._nets) > 2)
