@@ -149,16 +149,16 @@ def framework(session: nox.Session, name: str) -> None:
         session.run(*PYTEST, ON_EACH, *chosen, *on_it, env=env)
 
 
+@nox.session(tags=FULL)
+def jax(session: nox.Session) -> None:
+    """JAX alone: first among them, since it takes the longest."""
+    framework(session, "jax")
+
+
 @nox.session(venv_backend=WITH_TORCH, tags=FULL)
 def torch(session: nox.Session) -> None:
     """PyTorch alone."""
     framework(session, "torch")
-
-
-@nox.session(tags=FULL)
-def jax(session: nox.Session) -> None:
-    """JAX alone."""
-    framework(session, "jax")
 
 
 @nox.session(tags=FULL)

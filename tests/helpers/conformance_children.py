@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from unittest import mock
 
 import pytest
+from mutants_in_workers import ask_no_more
 
 from unidev_conformance.events import End, EventReader, Session, Start
 from unidev_conformance.running.child import Order, command, environment
@@ -123,6 +124,7 @@ def judge(order: Order, variables: Mapping[str, str], folder: Path) -> None:
     os.environ.clear()
     os.environ.update(variables)
     words = arguments(order, folder)
+    ask_no_more(order.only)
     os.chdir(folder / "cwd")
     sys.exit(pytest.main(words))
 

@@ -17,13 +17,24 @@ from unidev_conformance.kit.processes import in_workers
 Results = dict[str, tuple[bool, Any]]
 """What ``in_workers.several`` returns."""
 
+
+def _both_ways(*names: str) -> tuple[str, ...]:
+    return (*names, *(f"{name}{in_workers.BY_MEMORY}" for name in names))
+
+
 _FUNCTIONS = {
-    "workers.values": (
-        "reductions",
-        "extremes",
-        f"reductions{in_workers.BY_MEMORY}",
-        f"extremes{in_workers.BY_MEMORY}",
-    ),
+    "workers.values": _both_ways("reductions", "extremes"),
+    "workers.bits": _both_ways("reductions", "sums_by_bits"),
+    "workers.weights": ("weighted",),
+    "workers.pieces": _both_ways("pieces"),
+    "workers.in_place": ("in_place",),
+    "workers.differences": ("structures_that_differ",),
+    "workers.calls_elsewhere": ("calls_elsewhere",),
+    "workers.leaving": (),
+    "workers.shards": ("shards",),
+    "workers.own_gpus": ("own_gpus",),
+    "workers.refused_shards": ("refused_shards",),
+    "workers.evaluation": (),
     "workers.overlap": ("overlapped",),
     "workers.data_parallel": ("gradients",),
     "workers.accumulation": ("accumulation",),
@@ -31,13 +42,21 @@ _FUNCTIONS = {
     "workers.skipped": ("skipped",),
     "workers.steps_elsewhere": ("steps_elsewhere",),
 }
-"""The functions whose results each check looks at; with others, the sound backend fails it."""
+"""The functions whose results each check looks at, besides those that always run."""
 _WORKERS = 3
 
 
 def is_of_workers(name: str) -> bool:
     """Whether the mutant has to be broken in the workers' own processes."""
     return all(check in _FUNCTIONS for check in MUTANTS[name].caught_by)
+
+
+def ask_no_more(checks: tuple[str, ...] | None) -> None:
+    """Have workers run in this process only what these checks look at, if all are of workers."""
+    if checks and all(check in _FUNCTIONS for check in checks):
+        asked = {name for check in checks for name in _FUNCTIONS[check]}
+        test_workers._EXCHANGES = tuple(sorted(asked))
+        test_workers._STEPS = test_workers._BY_MEMORY = ()
 
 
 def results_of(names: list[str], backend: str) -> list[dict[str, Results]]:
@@ -65,5 +84,5 @@ def _broken(names: list[str]) -> dict[str, Results]:
         finally:
             restore()
         unidev.group().exchange.forget_plans()  # the mutant may have made them
-    every = {each for functions in _FUNCTIONS.values() for each in functions}
+    every = {each for n in names for check in MUTANTS[n].caught_by for each in _FUNCTIONS[check]}
     return {**found, "": in_workers.several(*sorted(every))}

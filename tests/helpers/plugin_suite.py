@@ -25,19 +25,21 @@ COUNTS: dict[str, int] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Without simulated GPUs, and with as many as make every pair and a third."""
-    counts = {"tensor": 3, "train": 3, "multi": 3, "interop": 2, **metafunc.module.COUNTS}
+    """Without simulated GPUs, and with as many as make every pair and a third; long ones first."""
+    counts = {"train": 3, "multi": 3, "tensor": 3, "interop": 2, **metafunc.module.COUNTS}
     # What `nox` judges.
     first = pytest.param("tensor", counts.pop("tensor"), marks=pytest.mark.first)
     metafunc.parametrize(
-        ("profile", "count"), [first, ("tensor", 0), ("train", 0), *counts.items()]
+        ("profile", "count"), [*counts.items(), ("train", 0), ("tensor", 0), first]
     )
 
 
 def test_the_backend_conforms(
     request: pytest.FixtureRequest, profile: str, count: int, tmp_path: Path
 ) -> None:
-    check_conforms(request.module.BACKEND, profile, count, tmp_path)
+    # Drawn programs of models are in both profiles, and here on the same devices.
+    judged = ("training_sequences.of_models_and_shards",) if profile == "multi" else ()
+    check_conforms(request.module.BACKEND, profile, count, tmp_path, exclude=judged)
 
 
 def check_conforms(

@@ -69,7 +69,7 @@ def listed_weights_are_not_compared(sound, code, weights):
 @multi_mutant("workers.differences")
 def known_structures_are_not_compared(backend):
     """Two trees that all have exchanged, in another order: equal bytes, which are just added."""
-
+    _in_haste()
     sound, seen = Agreement._compared, set[int]()
 
     @replace(Agreement)
