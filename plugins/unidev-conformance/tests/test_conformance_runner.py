@@ -187,6 +187,12 @@ def test_dying_or_hanging_after_the_last_check_changes_no_verdict(
     assert "ended badly after its last check" in " ".join(judge(report).limits)
 
 
+@pytest.mark.parametrize(("ends", "code"), [("pass", 5), ("fail", 1)])
+def test_what_was_drawn_is_no_judgement_unless_it_fails(run_fake, ends, code) -> None:
+    report = run_fake({"a.one": "pass", "a.two": ends}, only=("a.two",), is_quick=True)
+    assert judge(report).exit_code == code
+
+
 def test_a_selection_that_passes_is_no_conformance(run_fake) -> None:
     report = run_fake({"a.one": "fail", "a.two": "pass"}, only=("a.two",))
     assert results(report) == {"a.two": "pass"}

@@ -46,6 +46,7 @@ Exit codes:
   2    wrong usage
   3    incomplete: a check crashed, hung or was not run
   4    there is no such backend or launcher, or it does not load
+  5    not a judgement: nothing that --quick drew fails
   130  interrupted by Ctrl-C; a requested report holds the results so far (143: by SIGTERM)
 
 \b
@@ -54,6 +55,7 @@ Examples:
   unidev conform torch --simulate 4 --report report.json --markdown report.md
   unidev conform torch --simulate 3 --simulate-as cuda
   unidev conform torch --profile hardware
+  unidev conform my_backend --quick
   unidev conform torch --only copy.values_bit_exact --simulate 0
   unidev conform --launcher ray --backend torch
   UNIDEV_PLUGINS=my_module python -m unidev conform my_backend     (a plugin that is not installed)
@@ -89,6 +91,10 @@ Examples:
     metavar="ID,ID…",
     help="Only these checks, such as copy.zero_d, or groups, such as copy.",
 )
+@click.option(
+    "--quick", is_flag=True,
+    help="A tenth of the checks, drawn anew each time, while you write a backend: no judgement.",
+)  # fmt: skip
 @click.option("--list", "is_list", is_flag=True, help="List the profile's checks; run nothing.")
 @click.option("--report", type=_FILE, metavar="FILE", help="Write the report as JSON.")
 @click.option("--markdown", type=_FILE, metavar="FILE", help="Write it as Markdown.")
@@ -109,6 +115,7 @@ def command(  # noqa: PLR0913  one for each option
     no_host: bool,
     simulate_as: str | None,
     only: str | None,
+    quick: bool,
     is_list: bool,
     report: Path | None,
     markdown: Path | None,
@@ -131,9 +138,11 @@ def command(  # noqa: PLR0913  one for each option
     _need_profile(profile)
     if is_list:
         return _list(profile)
+    if quick and only is not None:
+        raise click.UsageError("--quick draws the checks: leave out --only.")
     if name is None:
         raise click.UsageError("which backend? Give its NAME; `unidev info` lists them.")
-    selected = _selection(only, profile)
+    selected = _drawn(profile) if quick else _selection(only, profile)
     outputs = {"json": report, "markdown": markdown, "junit": junit}
     for path in filter(None, outputs.values()):
         need_writable(path)
@@ -145,7 +154,7 @@ def command(  # noqa: PLR0913  one for each option
     plan = Plan(
         backend=name, command=command_line, profile=profile, simulate=simulate,
         with_host=not no_host, simulate_as=simulate_as, only=selected, timeout_s=timeout_s,
-        fail_fast=fail_fast,
+        fail_fast=fail_fast, is_quick=quick,
     )  # fmt: skip
     try:
         return _run(plan, {kind: path for kind, path in outputs.items() if path}, verbose=verbose)
@@ -200,6 +209,16 @@ def _list(profile: str) -> int:
         required = "required" if each.required else "optional"
         out.print(f"{each.id:<46} {required}  {each.summary}", markup=False)
     return 0
+
+
+def _drawn(profile: str) -> tuple[str, ...]:
+    """The calibration of the probe, without which no result counts, and a tenth of the rest."""
+    import random
+
+    from unidev_conformance.running.catalog import all_checks
+
+    first, *rest = (each.id for each in all_checks(profile))
+    return first, *random.sample(rest, max(1, len(rest) // 10))
 
 
 def _selection(only: str | None, profile: str) -> tuple[str, ...] | None:

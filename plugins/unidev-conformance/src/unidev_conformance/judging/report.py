@@ -50,7 +50,7 @@ class Header:
     platform: str
     profile: str
     selection: tuple[str, ...] | None
-    """The checks that ``--only`` named; None for the whole profile."""
+    """The checks that ``--only`` named, or ``--quick`` drew; None for the whole profile."""
     command: str
     started: str
     """When, in UTC, as ISO 8601."""
@@ -61,6 +61,8 @@ class Header:
     checks: tuple[CheckEntry, ...]
     """The profile's complete list, run or not."""
     configurations: tuple[Configuration, ...]
+    is_quick: bool = False
+    """Whether ``--quick`` drew the selection."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,7 +19,12 @@ INCOMPLETE = "incomplete"
 SELECTION_PASSES = "selection-passes"
 """Everything that ``--only`` selected is right; the rest was not judged."""
 
-EXIT_CODES = {CONFORMS: 0, SELECTION_PASSES: 0, DOES_NOT_CONFORM: 1, INCOMPLETE: 3}
+NOT_A_JUDGEMENT = "not-a-judgement"
+"""What ``--quick`` drew is right; that is too little to say anything of the backend."""
+
+EXIT_CODES = {
+    CONFORMS: 0, SELECTION_PASSES: 0, DOES_NOT_CONFORM: 1, INCOMPLETE: 3, NOT_A_JUDGEMENT: 5,
+}  # fmt: skip
 
 WRONG = ("fail", "error", "xpass")
 """Results that keep a backend from conforming, whether the check is required or optional."""
@@ -54,6 +59,8 @@ def judge(report: Report) -> Verdict:
         return Verdict(DOES_NOT_CONFORM, (*wrong, *missing), limits)
     if missing:
         return Verdict(INCOMPLETE, tuple(missing), limits)
+    if report.header.is_quick:
+        return Verdict(NOT_A_JUDGEMENT, (), limits)
     if report.header.selection is not None:
         return Verdict(SELECTION_PASSES, (), limits)
     return Verdict(CONFORMS, (), limits)

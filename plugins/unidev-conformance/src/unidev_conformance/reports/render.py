@@ -10,6 +10,7 @@ from unidev_conformance.judging.verdict import (
     CONFORMS,
     DOES_NOT_CONFORM,
     INCOMPLETE,
+    NOT_A_JUDGEMENT,
     SELECTION_PASSES,
     is_wrong,
 )
@@ -61,6 +62,7 @@ VERDICTS = {
     DOES_NOT_CONFORM: "does not conform",
     INCOMPLETE: "incomplete: no verdict",
     SELECTION_PASSES: "the selected checks pass; no verdict on the rest",
+    NOT_A_JUDGEMENT: "not a judgement: --quick drew a tenth of the checks, and none of them fails",
 }
 
 VERDICT_COLOURS = {
@@ -68,6 +70,7 @@ VERDICT_COLOURS = {
     DOES_NOT_CONFORM: "red",
     INCOMPLETE: "magenta",
     SELECTION_PASSES: "cyan",
+    NOT_A_JUDGEMENT: "cyan",
 }
 
 

@@ -62,6 +62,8 @@ class Plan:
     with_host: bool = True
     """Whether to judge the host's own devices, too, where GPUs are simulated."""
     only: tuple[str, ...] | None = None
+    is_quick: bool = False
+    """Whether ``only`` was drawn, which is no judgement; leaves out one simulated GPU."""
     timeout_s: float = DEFAULT_TIMEOUT_S
     fail_fast: bool = False
     """Whether to end at the first result that keeps the backend from conforming."""
@@ -112,7 +114,8 @@ def configurations(plan: Plan) -> tuple[list[int], list[str]]:
     _check_options(plan)
     if plan.profile == HARDWARE:
         return [0], ["judged only on the host's own devices: the profile is about real GPUs"]
-    wanted = {1, _most(spec)} if plan.simulate is None else {plan.simulate}
+    most = {_most(spec)} if plan.is_quick else {1, _most(spec)}
+    wanted = most if plan.simulate is None else {plan.simulate}
     counts = sorted({0, *wanted})
     if plan.simulate_as is not None:
         if plan.backend == EMBEDDED:
@@ -223,6 +226,7 @@ def _report(
         platform=platform.platform(),
         profile=plan.profile,
         selection=plan.only,
+        is_quick=plan.is_quick,
         command=plan.command,
         started=timing[0],
         seconds=timing[1],
