@@ -56,6 +56,7 @@ _LIFE_S = 1.0
 """The least time between two signs of life, which are files' lines."""
 _BENCH = pytest.StashKey[Workbench]()
 _OUTCOME = pytest.StashKey[Outcome]()
+_MOST_PRINTED = 10
 _LETTERS = {"unsupported": "u", "not-applicable": "n", "xfail": "x", "xpass": "X"}
 """Results that pytest has no word for."""
 
@@ -222,7 +223,8 @@ class ConformanceSession:
         each = _check(item)
         assert each is not None  # nothing else was kept
         error = call.excinfo.value if call.excinfo else None
-        outcome = _located(outcome_of(each, error, call.when, self._expected.get(each.id)), error)
+        outcome = outcome_of(each, error, call.when, self._expected.get(each.id))
+        outcome = _heard(_located(outcome, error, self.backend.spec.plugin), report.capstderr)
         if before is None or before.is_good:  # an error during teardown does not hide a failure
             item.stash[_OUTCOME] = outcome
         self._outcomes[report.nodeid] = item.stash[_OUTCOME]
@@ -268,8 +270,17 @@ class ConformanceSession:
             self._writer.write(event)
 
 
-def _located(outcome: Outcome, error: BaseException | None) -> Outcome:
-    """The outcome; for an error, with where it was raised, which may be in the backend.
+def _heard(outcome: Outcome, printed: str) -> Outcome:
+    """The outcome; for a failure, with what the framework, or what it started, said of it."""
+    lines = [line for line in printed.splitlines() if line.strip()][-_MOST_PRINTED:]
+    if outcome.result not in ("fail", "error") or not lines:
+        return outcome
+    said = "\n".join(("it printed to stderr:", *lines))
+    return Outcome(outcome.result, f"{outcome.message}\n{said}")
+
+
+def _located(outcome: Outcome, error: BaseException | None, plugin: str) -> Outcome:
+    """The outcome; for an error, with where it was raised, and the plugin's own line before that.
 
     For a comparison that fails, with both of its sides.
     """
@@ -277,8 +288,17 @@ def _located(outcome: Outcome, error: BaseException | None) -> Outcome:
         return Outcome("fail", f"{outcome.message}\n{said}")
     if outcome.result != "error" or error is None or error.__traceback__ is None:
         return outcome
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    where = f"raised at {frame.filename}:{frame.lineno}, in {frame.name}"
+    while error.__cause__ is not None and error.__cause__.__traceback__ is not None:
+        error = error.__cause__  # unidev's own errors are raised from the framework's
+    places = [
+        (f"{frame.f_code.co_filename}:{line}, in {frame.f_code.co_name}", frame)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+    ]
+    where = f"raised at {places[-1][0]}"
+    roots = [(at, str(frame.f_globals.get("__name__")).partition(".")[0]) for at, frame in places]
+    own = [at for at, root in roots if root == plugin]
+    if own and own[-1] != places[-1][0]:
+        where += f"\ncalled at {own[-1]}"
     return Outcome("error", f"{outcome.message}\n{where}")
 
 
