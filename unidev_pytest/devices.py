@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from unidev import Backend, Device
 
-_VARIABLE, _NAME = "UNIDEV_SIMULATE", "UNIDEV_SIMULATE_AS"
+_VARIABLE, _NAME, _LIKE = "UNIDEV_SIMULATE", "UNIDEV_SIMULATE_AS", "UNIDEV_SIMULATE_LIKE"
 _MOST = 64
 BACKEND = "unidev_backend"
 _SOURCE = pytest.StashKey[tuple[str, int]]()
@@ -49,6 +49,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the framework's name for the simulated GPUs: cuda, on the CPU build of PyTorch "
         "(default: the setting unidev_simulate_as, else UNIDEV_SIMULATE_AS)",
     )  # fmt: skip
+    group.addoption(
+        "--unidev-poor", metavar="no_float64|no_int64",
+        help="simulate GPUs that refuse these dtypes, as MPS float64 (UNIDEV_SIMULATE_LIKE)",
+    )  # fmt: skip
     parser.addini("unidev_simulate", "simulate this many GPUs: see --unidev-simulate", default="")
     parser.addini("unidev_simulate_as", "their name: see --unidev-simulate-as", default="")
 
@@ -67,10 +71,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
         early_config.stash[_SOURCE_OF_NAME] = source_of_name
     elif count == 0 and os.environ.get(_NAME):
         _set(early_config, _NAME, None)  # the machine's own GPUs have their own
-    if name is not None and not os.environ.get(_VARIABLE, "").strip(" 0"):
+    poor = early_config.known_args_namespace.unidev_poor
+    if poor is not None:
+        _set(early_config, _LIKE, poor)
+    if (name or poor) is not None and not os.environ.get(_VARIABLE, "").strip(" 0"):
         raise pytest.UsageError(
-            f"{source_of_name} names simulated GPUs, and none are simulated: add --unidev-simulate "
-            "N."
+            f"{source_of_name or '--unidev-poor'} is about simulated GPUs, and none are simulated: "
+            "add --unidev-simulate N."
         )
     if os.environ.get(_NAME):
         _prepare_for_name(source_of_name or _NAME)
@@ -112,7 +119,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     given = metafunc.config.getoption("unidev_backend")
     names = _installed() if given is None else _names_in(given)
+    check_poor(metafunc.config, names)
     metafunc.parametrize(BACKEND, names, indirect=True)
+
+
+def check_poor(config: pytest.Config, backends: list[str]) -> None:
+    """Fail, at collection, if one of the backends cannot have the GPUs of ``--unidev-poor``."""
+    poor = config.getoption("unidev_poor")
+    if poor is None:
+        return
+    from unidev.backends.discovery import backend_spec
+    from unidev.backends.loading import refusal_of
+    from unidev.backends.simulation import simulated_gpus
+
+    gpus: Any = simulated_gpus()
+    for name in backends:
+        if reason := refusal_of(backend_spec(name), gpus):
+            able = "or name those that can with --unidev-backend"
+            pytest.fail(f"--unidev-poor {poor}: backend {name}: {reason}, {able}", pytrace=False)
 
 
 @pytest.fixture

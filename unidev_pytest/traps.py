@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from unidev_pytest.devices import BACKEND, is_parametrized, too_few
+from unidev_pytest.devices import BACKEND, check_poor, is_parametrized, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``unidev_device`` on each device."""
     if _DEVICE in metafunc.fixturenames and not is_parametrized(metafunc, _DEVICE):
+        if BACKEND not in metafunc.fixturenames and metafunc.config.getoption("unidev_poor"):
+            from unidev.backends.selection import backend_choice
+
+            check_poor(metafunc.config, [backend_choice().name])
         metafunc.parametrize(_DEVICE, _DEVICES, indirect=True)
 
 

@@ -70,6 +70,29 @@ def test_what_is_made_without_a_device_or_left_behind_is_found_on_each_device(
         assert line in text
 
 
+POOR = """
+    import unidev
+
+    def test_x(unidev_device):
+        x = unidev.ones(3, device=unidev_device)
+        assert (x / 2).dtype == "float32"
+        x.astype("float64")
+"""
+
+
+def test_gpus_without_a_dtype_find_its_constants(pytester, run) -> None:
+    pytester.makepyfile(test_library=POOR)
+    options = ("--unidev-simulate", "2", "--unidev-poor")
+    result = run(*options, "no_float64", UNIDEV_BACKEND="numpy")
+    result.assert_outcomes(passed=1, failed=2)
+    text = "*UnsupportedDtypeError: cannot convert a simulated array to float64*"
+    result.stdout.fnmatch_lines([text])
+    result = run(*options, "no_float128", UNIDEV_BACKEND="numpy")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["--unidev-poor no_float128: backend numpy: its simulated GPUs *"])
+    run("--unidev-poor", "no_int64").stderr.fnmatch_lines(["*: add --unidev-simulate N."])
+
+
 def test_without_enough_gpus_a_test_is_skipped_with_the_option(pytester, run) -> None:
     pytester.makepyfile(test_library="def test_x(unidev_device): pass")
     result = run("--unidev-simulate", "1", UNIDEV_BACKEND="numpy")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupSetting
 
+_POOR = {"no_float64": ("float64", "complex128"), "no_int64": ("int64", "uint64")}
 CONTRACT_VERSION = 2
 """A spec states the version it was written for; any other is refused with both numbers."""
 
@@ -30,11 +31,19 @@ class SimulatedGpus:
     memory_bytes: int | None = None
     """``UNIDEV_SIMULATE_MEMORY``: the memory of each; without it, the host's."""
     like: str | None = None
-    """``UNIDEV_SIMULATE_LIKE``: a model of GPU, such as ``H100``."""
+    """``UNIDEV_SIMULATE_LIKE``: a model, such as ``H100``; or ``no_float64``, ``no_int64``."""
     compile: str | None = None
     """``UNIDEV_SIMULATE_COMPILE``: what replaces the framework's compiler for GPUs, if anything."""
     first: int = 0
     """``UNIDEV_SIMULATE_FIRST``: the number of the first, if several workers have some each."""
+
+    @property
+    def lacks(self) -> tuple[str, ...]:
+        """The dtypes that the GPUs must refuse, in the framework's words, and ``dtypes_on`` lacks.
+
+        A simulator that cannot do that says so by :meth:`Simulator.refusal`, the default.
+        """
+        return _POOR.get(self.like or "", ())
 
 
 class Simulator(ABC):
@@ -62,10 +71,11 @@ class Simulator(ABC):
 
         Ends with what to do. Must not import the framework. By default only a number is taken.
         """
+        like = "carry every dtype" if gpus.lacks else "do not imitate a model"
         for value, variable, why in (
             (gpus.name, SIMULATE_AS, "have a name of their own"),
             (gpus.memory_bytes, SIMULATE_MEMORY, "share the host's memory, unlimited"),
-            (gpus.like, SIMULATE_LIKE, "do not imitate a model"),
+            (gpus.like, SIMULATE_LIKE, like),
             (gpus.compile, SIMULATE_COMPILE, "need no other compiler"),
         ):
             if value is not None:

@@ -14,7 +14,6 @@ import numpy as np, unidev
 from unittest import mock
 import array_api_strict as xp
 
-assert unidev.gpu().native_name == "{like}"
 x = unidev.ones(2, dtype="{lacking}")
 calls = [
     lambda: unidev.array(np.ones(2, "{lacking}"), device="gpu"),
@@ -30,7 +29,7 @@ with mock.patch.multiple(xp, **{{name: mock.Mock(side_effect=AssertionError) for
         try:
             call()
         except unidev.UnsupportedDtypeError as error:
-            assert "of array_api_strict ({like}) has no {lacking}; it has" in str(error), error
+            assert f"{{unidev.gpu().native_name}}) has no {lacking}; it has" in str(error), error
         else:
             raise SystemExit("not refused")
 assert str(unidev.device_of(unidev.copy_to(unidev.ones(2), "gpu"))) == "gpu:0"
@@ -39,13 +38,13 @@ assert str(unidev.device_of(unidev.copy_to(unidev.ones(2), "gpu"))) == "gpu:0"
 
 @pytest.mark.parametrize(
     ("like", "lacking"),
-    [("no_float64", "float64"), ("no_float64", "complex128"), ("no_x64", "int64")],
+    [("no_float64", "float64"), ("no_float64", "complex128"), ("no_int64", "int64")],
 )
 def test_a_dtype_that_a_device_lacks_is_refused_before_anything_is_made(
     python, like, lacking
 ) -> None:
     poor = {"UNIDEV_SIMULATE": "1", "UNIDEV_SIMULATE_LIKE": like}
-    done = python(POOR.format(like=like, lacking=lacking), **poor)
+    done = python(POOR.format(lacking=lacking), **poor)
     assert done.returncode == 0, done.stderr
 
 
@@ -53,7 +52,7 @@ def test_a_dtype_that_a_device_lacks_is_refused_before_anything_is_made(
     ("given", "said"),
     [
         ({"UNIDEV_SIMULATE": "3"}, "has 2 that can be a simulated GPU, and 3 are requested"),
-        ({"UNIDEV_SIMULATE_LIKE": "H100"}, "LIKE=H100 is none of no_float64, no_x64"),
+        ({"UNIDEV_SIMULATE_LIKE": "H100"}, "LIKE=H100 is none of no_float64, no_int64, no_x64"),
         ({"UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_LIKE": "no_x64"}, "set UNIDEV_SIMULATE=1"),
         ({"UNIDEV_SIMULATE_MEMORY": "1GiB"}, "unset UNIDEV_SIMULATE_MEMORY"),
         ({"UNIDEV_SIMULATE_LIKE": "no_x64", "UNIDEV_SIMULATE_AS": "cuda"}, "unset UNIDEV_SIM"),
@@ -91,9 +90,7 @@ def test_devices_are_also_named_as_the_library_names_them() -> None:
 
 def test_an_array_on_a_device_that_is_not_simulated_says_how_to_have_it() -> None:
     x = xp.asarray(np.ones(2, "f4"), device=xp.Device("no_x64"))
-    with pytest.raises(
-        unidev.UnsupportedOperation, match="UNIDEV_SIMULATE_LIKE=no_float64 or no_x"
-    ):
+    with pytest.raises(unidev.UnsupportedOperation, match="UNIDEV_SIMULATE_LIKE=no_float64 or"):
         unidev.device_of(x)
     assert unidev.to_numpy(x).tolist() == [1, 1]
 

@@ -34,14 +34,44 @@ LIBRARY = """
 """
 
 
+POOR = """
+    import torch
+
+    def test_x(unidev_device):
+        x = torch.rand(3, device=unidev_device.native)
+        assert "tensor" in repr(x.mean())
+        x.sum(dtype=torch.float64)
+
+    def test_constant(unidev_device):
+        torch.ones(3, dtype=torch.complex128, device=unidev_device.native)
+"""
+
+
+def pytest_in_a_child(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, library: str, *options: str
+) -> pytest.RunResult:
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("HOME", HOME)
+    monkeypatch.setenv("UNIDEV_BACKEND", "torch")
+    pytester.makepyfile(test_library=library)
+    options = ("--unidev-simulate", "2", "-p", "no:cacheprovider", *options)
+    return pytester.runpytest_subprocess("-p", "unidev_pytest", *options)
+
+
+def test_gpus_without_float64_refuse_it_in_the_words_for_mps(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = pytest_in_a_child(pytester, monkeypatch, POOR, "--unidev-poor", "no_float64")
+    result.assert_outcomes(passed=2, failed=4)
+    for name, narrow in (("float64", "float32"), ("complex128", "complex64")):
+        line = f"*Cannot convert a SIM Tensor to {name} dtype as*Please use {narrow} instead*"
+        result.stdout.fnmatch_lines_random([line])
+
+
 def test_torchs_own_calls_without_a_device_are_found_on_each_device(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.setenv("HOME", HOME)
-    pytester.makepyfile(test_library=LIBRARY)
-    options = ("--unidev-simulate", "2", "--unidev-backend", "torch", "-p", "no:cacheprovider")
-    result = pytester.runpytest_subprocess("-p", "unidev_pytest", *options)
+    result = pytest_in_a_child(pytester, monkeypatch, LIBRARY, "--unidev-backend", "torch")
     result.assert_outcomes(passed=3, failed=6)
     text = result.stdout.str()
     assert "result['mask'] is on gpu:0, and the input on gpu:1: it was made without" in text

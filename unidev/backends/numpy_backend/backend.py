@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from unidev.backends.numpy_backend import NumpySimulator
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
 from unidev.contract.backend import Backend, Extent, part, unsupported
 from unidev.contract.dtypes import DTYPES, refuse_masked
@@ -60,6 +61,11 @@ class NumpyBackend(Backend):
     def dtypes(self) -> Mapping[str, np.dtype[Any]]:
         """Numbers only: NumPy itself has no bfloat16."""
         return {name: np.dtype(name) for name, each in DTYPES.items() if each.on_host == name}
+
+    def dtypes_on(self, device: Device) -> Sequence[str]:
+        """All, or without those that simulated GPUs lack."""
+        lacking = () if device.kind == "cpu" else NumpySimulator.lacks
+        return [name for name in self.dtypes if name not in lacking]
 
     def device_count(self, kind: str) -> int:
         """One CPU, and the simulated GPUs."""

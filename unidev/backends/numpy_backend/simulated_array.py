@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.backends.numpy_backend import NumpySimulator
 from unidev.contract import Device
-from unidev.errors import DeviceMismatchError
+from unidev.errors import DeviceMismatchError, UnsupportedDtypeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,8 +46,17 @@ class SimulatedArray(np.ndarray):
         return unidev.as_in_device(self, device)
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        """Views, and arrays that NumPy makes like another one, stay on that array's device."""
+        """Views, and arrays that NumPy makes like another one, stay on that array's device.
+
+        Raises:
+            UnsupportedDtypeError: the simulated GPUs lack the dtype; in PyTorch's words for MPS.
+        """
         self.simulated_device = getattr(parent, "simulated_device", None) or _host()
+        if NumpySimulator.lacks and (name := self.dtype.name) in NumpySimulator.lacks:
+            raise UnsupportedDtypeError(
+                f"cannot convert a simulated array to {name}, as the simulated GPUs don't support "
+                f"{name}. Please use 32 bits instead. (UNIDEV_SIMULATE_LIKE)"
+            )
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         """Operators and ufuncs, ``out=`` and ``where=`` included."""

@@ -11,22 +11,22 @@ if TYPE_CHECKING:
 
 GPUS = ("device1", "device2")
 """Devices that carry every dtype and refuse to mix; ``device2`` defaults to float32."""
-POOR = ("no_float64", "no_x64")
-"""Devices without some dtypes, by the names that ``UNIDEV_SIMULATE_LIKE`` takes."""
+POOR = {"no_float64": "no_float64", "no_int64": "no_x64", "no_x64": "no_x64"}
+"""Devices without some dtypes, by the words that ``UNIDEV_SIMULATE_LIKE`` takes."""
 
 
 class StrictSimulator(Simulator):
     """Nothing is set up, so it is never too late."""
 
     like: str | None = None
-    """Of this process: which of ``POOR`` its one simulated GPU is."""
+    """Of this process: which device of ``POOR`` its one simulated GPU is."""
 
     def start(self, count: int) -> None:
         """Do nothing: the library has the devices."""
 
     def start_as(self, gpus: SimulatedGpus) -> None:
         """Remember the model, which the backend's constructor is not told."""
-        StrictSimulator.like = gpus.like
+        StrictSimulator.like = None if gpus.like is None else POOR[gpus.like]
 
     def refusal(self, gpus: SimulatedGpus) -> str | None:
         """Refuse more GPUs than there are, a name and a memory."""

@@ -52,7 +52,8 @@ class TorchSimulator(Simulator):
 
     def refusal(self, gpus: SimulatedGpus) -> str | None:
         """Only ``cuda``, only on torch's CPU build; the models in ``MODELS``, the ``COMPILERS``."""
-        if gpus.like is not None and gpus.like.upper() not in MODELS:
+        can_lack = gpus.lacks and gpus.name is None  # CUDA has every dtype
+        if gpus.like is not None and gpus.like.upper() not in MODELS and not can_lack:
             return f"UNIDEV_SIMULATE_LIKE={gpus.like} is none of {', '.join(MODELS)}"
         if gpus.compile not in (None, *COMPILERS):
             return f"UNIDEV_SIMULATE_COMPILE={gpus.compile} is none of {', '.join(COMPILERS)}"
@@ -105,13 +106,17 @@ def _start_sim(gpus: SimulatedGpus) -> None:
             f"unidev.simulate({gpus.count})), call unidev.set_backend('torch') before it."
         )
     torch.ops.unidev_sim.start(gpus.count, memory_of(gpus))
+    for name in gpus.lacks:
+        torch.ops.unidev_sim.lack(getattr(torch, name))
+    if "float64" in gpus.lacks:  # torch prints by it, except on MPS and XPU (2.13)
+        torch._tensor_str.tensor_totype = torch.Tensor.float
 
     from torch.utils import backend_registration
 
     from unidev_torch_simulator import batch_norm, device_module, distributed, sending
 
     backend_registration.rename_privateuse1_backend(DEVICE_TYPE)
-    device_module.model = gpus.like
+    device_module.model = None if gpus.lacks else gpus.like
     torch._register_device_module(DEVICE_TYPE, device_module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     batch_norm.register("PrivateUse1")

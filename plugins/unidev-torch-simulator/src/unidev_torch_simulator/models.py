@@ -38,7 +38,7 @@ UNNAMED = Model("GPU", (8, 0), 108, 0)
 
 def model_of(word: str | None) -> Model:
     """The model that ``UNIDEV_SIMULATE_LIKE`` names, in upper or lower case."""
-    return MODELS[word.upper()] if word else UNNAMED
+    return MODELS.get(word.upper(), UNNAMED) if word else UNNAMED
 
 
 def memory_of(gpus: SimulatedGpus) -> int:

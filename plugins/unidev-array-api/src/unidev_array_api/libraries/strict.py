@@ -33,7 +33,9 @@ class StrictBackend(ArrayApiBackend):
         """Its CPU, and those of its devices that are simulated GPUs."""
         self.array_type = type(array_api_strict.empty(0))
         try:
-            natives = {name: array_api_strict.Device(name) for name in (_CPU, *GPUS, *POOR)}
+            natives = {
+                name: array_api_strict.Device(name) for name in (_CPU, *GPUS, *POOR.values())
+            }
         except (AttributeError, ValueError) as error:
             raise PluginError(
                 "backend 'array_api_strict' needs array_api_strict 2.6.1 or later, and this is "

@@ -75,6 +75,7 @@ inline at::Tensor adopt(at::Tensor cpu, c10::Device device) {
   TORCH_CHECK_NOT_IMPLEMENTED(
       !cpu.is_quantized() && !cpu.is_mkldnn(), "a simulated GPU holds no ",
       cpu.is_quantized() ? "quantized" : "oneDNN", " tensors, and this result is one");
+  checked_dtype(cpu.scalar_type());
   if (!can_adopt(cpu.storage())) {
     if (at::has_internal_overlap(cpu) != at::MemOverlap::No) {
       cpu = cpu.contiguous();

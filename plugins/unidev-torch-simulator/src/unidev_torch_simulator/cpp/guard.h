@@ -68,9 +68,18 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
   }
 
 #if __has_include(<c10/core/DeviceCapability.h>)
-  // All that the CPU supports, which is every dtype of torch.
+  // All that the CPU supports, which is every dtype of torch, unless the user wants less.
   c10::DeviceCapability getDeviceCapability(c10::Device) const override {
-    return {};
+    c10::DeviceCapability found;
+    auto& has = found.capability_data.supported_scalar_types;
+    const auto is_there = [](c10::ScalarType dtype) {
+      return !(lacking.load() >> static_cast<int>(dtype) & 1);
+    };
+    has.has_Double = is_there(c10::kDouble);
+    has.has_ComplexDouble = is_there(c10::kComplexDouble);
+    has.has_Long = is_there(c10::kLong);
+    has.has_UInt64 = is_there(c10::kUInt64);
+    return found;
   }
 #endif
 

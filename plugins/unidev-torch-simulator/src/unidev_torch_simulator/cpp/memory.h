@@ -5,6 +5,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -30,6 +31,20 @@ constexpr int64_t kRound = kAsCuda ? 512 : 1;
 inline std::atomic<int> device_count{0};
 inline std::atomic<int64_t> memory_limit{0};  // bytes of each device; 0: the host's, for all together
 constexpr int64_t kUnlimited = -1;
+
+// One bit for each dtype that the devices lack, and the words of torch for MPS.
+inline std::atomic<uint64_t> lacking{0};
+
+inline at::ScalarType checked_dtype(at::ScalarType dtype) {
+  if (C10_UNLIKELY(lacking.load(std::memory_order_relaxed) >> static_cast<int>(dtype) & 1)) {
+    const std::string name(c10::getDtypeNames(dtype).first);
+    const std::string narrow = name == "complex128" ? "complex64" : name.substr(0, name.size() - 2) + "32";
+    TORCH_CHECK_TYPE(
+        false, "Cannot convert a SIM Tensor to ", name, " dtype as the SIM framework doesn't support ", name,
+        ". Please use ", narrow, " instead. (UNIDEV_SIMULATE_LIKE)");
+  }
+  return dtype;
+}
 
 // A new thread starts on device 0, as it does on CUDA.
 inline thread_local c10::DeviceIndex current_device = 0;

@@ -83,6 +83,9 @@ TORCH_LIBRARY(unidev_sim, m) {
   m.def("engine_has_started() -> bool", &unidev_sim::EnginePeek::has_started);
   m.def("settle_engine() -> ()", &unidev_sim::settle_engine);
   m.def("start(int count, int memory_limit) -> ()", &unidev_sim::start);
+  m.def("lack(ScalarType dtype) -> ()", [](at::ScalarType dtype) {
+    unidev_sim::lacking |= uint64_t{1} << static_cast<int>(dtype);
+  });
   m.def("device_count() -> int", [] { return int64_t(unidev_sim::device_count.load()); });
   m.def("current_device() -> int", [] { return int64_t(unidev_sim::current_device); });
   m.def("set_device(int index) -> ()", [](int64_t index) {

@@ -34,7 +34,7 @@ inline at::Tensor empty(
   check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_generic(
-      size, allocator(), kSimKeys, c10::dtype_or_default(dtype), memory_format);
+      size, allocator(), kSimKeys, checked_dtype(c10::dtype_or_default(dtype)), memory_format);
 }
 
 inline at::Tensor empty_strided(
@@ -44,7 +44,7 @@ inline at::Tensor empty_strided(
   check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
   return at::detail::empty_strided_generic(
-      size, stride, allocator(), kSimKeys, c10::dtype_or_default(dtype));
+      size, stride, allocator(), kSimKeys, checked_dtype(c10::dtype_or_default(dtype)));
 }
 
 // Zeros without memory, which autograd takes for a gradient that is zero everywhere.
@@ -53,7 +53,7 @@ inline at::Tensor efficient_zero(
     std::optional<c10::Device> device, std::optional<bool> pin_memory) {
   check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
-  const auto type = c10::scalarTypeToTypeMeta(c10::dtype_or_default(dtype));
+  const auto type = c10::scalarTypeToTypeMeta(checked_dtype(c10::dtype_or_default(dtype)));
   const size_t bytes = at::detail::computeStorageNbytesContiguous(size, type.itemsize());
   c10::Storage nothing(
       c10::Storage::use_byte_size_t(), bytes,
