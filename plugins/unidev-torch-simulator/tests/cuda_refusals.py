@@ -62,16 +62,6 @@ REFUSED = {
     "to_dlpack": (X + "torch.utils.dlpack.to_dlpack(x)", "as a pointer of CUDA"),
     "from_dlpack": (X + "torch.from_dlpack(x)", "as a pointer of CUDA"),
     "array_interface": (X + "x.__cuda_array_interface__", "as a pointer of CUDA"),
-    "share_memory": (X + "x.share_memory_()", "shared by IPC"),
-    "ipc_handle": (X + "x.untyped_storage()._share_cuda_()", "send a copy on the CPU"),
-    "ipc_opened": (
-        "torch.UntypedStorage._new_shared_cuda(0, b'', 0, 0, b'', 0, b'', True)",
-        "shared by IPC",
-    ),
-    "queue": (
-        X + "import torch.multiprocessing as m\nm.get_context('spawn').SimpleQueue().put(x)",
-        "shared by IPC",
-    ),
     "event_ipc": ("torch.cuda.Event(interprocess=True)", "share no events"),
     "external_stream": ("torch.cuda.ExternalStream(1234)", "no external streams"),
     "sync_debug": ("torch.cuda.set_sync_debug_mode('warn')", "nothing synchronizes"),

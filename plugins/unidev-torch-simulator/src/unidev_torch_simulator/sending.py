@@ -10,9 +10,10 @@ from typing import Any
 def let_workers_send(torch: Any, device_type: str) -> None:
     """Let workers of a ``DataLoader`` send copies of tensors on devices of this type.
 
-    CUDA shares memory between processes by IPC. For a batch, which its worker forgets, a copy is as
-    good. Elsewhere a copy is not what a program means that shares memory: it stays refused. Without
-    this, the worker's queue loses the batch in a thread of its own, and the loader waits for ever.
+    For a batch, which its worker forgets, a copy is as good as shared memory, which ``cuda`` has
+    (``cuda/ipc.py``). Elsewhere a copy is not what a program means that shares memory: it stays
+    refused. Without this, the worker's queue loses the batch in a thread of its own, and the loader
+    waits for ever.
     """
     own = torch.multiprocessing.reductions.reduce_tensor
 

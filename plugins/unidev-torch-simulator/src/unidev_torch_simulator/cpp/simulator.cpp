@@ -11,6 +11,7 @@
 
 #if UNIDEV_AS_CUDA
 #include "cuda.h"
+#include "sharing.h"
 #endif
 
 #include <torch/library.h>
@@ -124,6 +125,10 @@ TORCH_LIBRARY(unidev_sim, m) {
     return was_there ? int64_t{0} : int64_t{713};
   });
 #if UNIDEV_AS_CUDA
+  m.def("share(Tensor holder, Tensor host) -> ()", &unidev_sim::share);
+  m.def("shared_host(Tensor holder) -> Tensor", &unidev_sim::shared_host);
+  m.def("is_received(Tensor holder) -> bool", &unidev_sim::is_received);
+  m.def("received(Tensor host, int index) -> Tensor", &unidev_sim::received);
   m.def(
       "can_use_attention(int kernel, Tensor query, Tensor key, Tensor value, Tensor? mask, "
       "float dropout, bool is_causal, bool enable_gqa, bool debug) -> bool",

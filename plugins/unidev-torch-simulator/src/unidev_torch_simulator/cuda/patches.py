@@ -5,14 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from unidev_torch_simulator.cuda import legacy_types
+from unidev_torch_simulator.cuda import ipc, legacy_types
 from unidev_torch_simulator.cuda.devices import ops, uuids
 from unidev_torch_simulator.cuda.refused import refusing
 from unidev_torch_simulator.importing import settle_at_exit
-from unidev_torch_simulator.sending import let_workers_send
 
 _DRIVER = "there is no driver behind them"
-_IPC = "memory of CUDA is shared by IPC, which they lack; send a copy on the CPU"
 _POINTER = "it would hand the host's memory to another library as a pointer of CUDA"
 
 
@@ -20,7 +18,7 @@ def apply(torch: Any) -> None:
     """Patch a torch that is complete; the process has it from here on."""
     settle_at_exit(torch.ops.unidev_sim)
     _patch_storages(torch)
-    let_workers_send(torch, "cuda")
+    ipc.apply(torch)
     _patch_interchange(torch)
     legacy_types.apply(torch)
     _patch_plans(torch.backends.cuda)
@@ -88,9 +86,6 @@ def _patch_storages(torch: Any) -> None:
 
     base.__new__ = __new__
     base.resize_ = resize_
-    _refuse_for_cuda(base, "share_memory_", _IPC)
-    _refuse_for_cuda(base, "_share_cuda_", _IPC)
-    base._new_shared_cuda = staticmethod(refusing("_new_shared_cuda", _IPC))
 
 
 def _patch_interchange(torch: Any) -> None:
