@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import re
 import textwrap
 from typing import TYPE_CHECKING
 
@@ -100,7 +101,7 @@ def test_conform_is_listed_and_refused_without_the_suite(
     with pytest.raises(SystemExit) as ended:
         cli.main(["--help"])
     assert ended.value.code == 0
-    assert "conform   Judge a backend: does it keep unidev's promises?" in capsys.readouterr().out
+    assert re.search("conform +Judge a backend: does it keep", capsys.readouterr().out)
     for words in (["conform", "numpy"], ["conform", "--help"]):
         with pytest.raises(SystemExit) as ended:
             cli.main(words)

@@ -30,11 +30,12 @@ _COMMANDS = {
     "doctor": "Why is there no GPU, or why is it not used?",
     "info": "Show plugins, frameworks and devices, and which backend is chosen.",
     "launch": "Run a program in several processes at once, on one machine or many.",
+    "new-backend": "Write the package of a new backend, with the members to fill in.",
     "simulate": "Run a command with simulated GPUs for each Python program in it.",
     "trace": "Run a program and show what it moves between devices, by line, with advice.",
 }
 """Each command with its help line, so that listing them does not import them."""
-_DISTRIBUTIONS = {"conform": "unidev-conformance"}
+_DISTRIBUTIONS = dict.fromkeys(("conform", "new-backend"), "unidev-conformance")
 """Those of another distribution of this repository."""
 
 _HELP = f"""

@@ -5,7 +5,7 @@ from array import array
 import numpy as np
 
 from minimal_backend.framework import Tensor
-from unidev import Backend, Device, Extent
+from unidev import Backend, Device, Extent, part
 
 DEVICES = {"host": ("cpu", 0), "chip": ("gpu", 0)}
 
@@ -13,6 +13,7 @@ DEVICES = {"host": ("cpu", 0), "chip": ("gpu", 0)}
 class MinimalBackend(Backend):
     tensor_types = (Tensor,)
     dtypes = {"int8": "b", "uint8": "B", "int32": "i", "int64": "q", "float32": "f", "float64": "d"}
+    probe = part("minimal_backend.probe:MinimalProbe")
 
     def device_count(self, kind: str) -> int:
         return 1
@@ -47,9 +48,3 @@ class MinimalBackend(Backend):
     def extents(self, x: Tensor) -> list[Extent]:
         address, length = x.data.buffer_info()
         return [Extent(address, length * x.data.itemsize)]
-
-    @property
-    def probe(self):
-        from minimal_backend.probe import MinimalProbe
-
-        return MinimalProbe(self)

@@ -20,9 +20,7 @@ class MinimalProbe(Probe):
         return Tensor(x.data, x.shape, x.device)
 
     def views(self, x: Tensor) -> dict[str, Tensor]:
-        matrix = np.array(x.data).reshape(
-            x.shape
-        )  # the framework has no views: these are new tensors
+        matrix = np.array(x.data).reshape(x.shape)  # no views here: these are new tensors
         views = {"transposed": matrix.T, "sliced": matrix[1:, ::2], "broadcast": [matrix] * 3}
         device = self.backend.device_of(x)
         return {name: self.make(np.array(view), device) for name, view in views.items()}
@@ -30,8 +28,8 @@ class MinimalProbe(Probe):
     def write(self, x: Tensor, value: float) -> None:
         x.data[:] = array(x.dtype, np.full(len(x.data), value, x.dtype).tobytes())
 
-    def allocated_bytes(self, device: Device) -> int:
-        return super().allocated_bytes(self.backend.cpu)  # the chip uses the host's memory
-
     def global_state(self) -> dict[str, object]:
         return {}  # the framework has no globals
+
+    def allocated_bytes(self, device: Device) -> int:
+        return super().allocated_bytes(self.backend.cpu)  # the chip uses the host's memory
