@@ -62,6 +62,37 @@ def test_each_worker_reads_its_rows_only(workers: int) -> None:
         assert data.asked == [2, 3, 6, 7, 10]
 
 
+def test_a_worker_ends_though_it_collects_garbage_after_loaders_were_left(run_python) -> None:
+    done = run_python(
+        """
+        import gc
+        import threading
+        import numpy as np
+        import unidev
+        unidev.set_backend("paddle")
+        import paddle
+
+        def left(data):
+            cycle = [iter(paddle.io.DataLoader(data, batch_size=2))]
+            next(cycle[0])
+            cycle.append(cycle)
+
+        if __name__ == "__main__":
+            gc.disable()
+            left([np.ones(3, "float32")] * 4)
+            left([np.ones(3, "float32")] * 4)  # Paddle holds the last one
+            for thread in threading.enumerate()[1:]:
+                thread.join(1)
+            data = [np.ones(3, "float32")] * 8
+            collects = lambda worker: gc.collect()
+            loader = paddle.io.DataLoader(data, batch_size=2, num_workers=2,
+                                          timeout=20, worker_init_fn=collects)
+            print(len(list(unidev.group().shard(loader))))
+        """
+    )
+    assert done.stdout == "4\n", done.stderr
+
+
 def test_the_loaders_own_settings_count() -> None:
     def together(rows: list[tuple[int, float]]) -> list[Any]:
         return [paddle.to_tensor([number for number, _ in rows]), paddle.zeros([2])]

@@ -49,8 +49,9 @@ class _PaddleRows(Rows):
             self._loader = self._made()
         self._batches.current = batches
         if self._loader.num_workers:
-            # Not in a worker, which is forked: a loader's queue that is collected there waits for
-            # a thread of this process (seen once, in 3.3.1: pthread_cond_destroy).
+            # A worker is forked, and never ends if it collects what this process has left of an
+            # earlier loader: its queue waits for a thread that is here (3.3.1, glibc's
+            # pthread_cond_destroy and ~BufferedReader).
             gc.collect()
         return iter(self._loader)
 
