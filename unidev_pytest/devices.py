@@ -330,3 +330,19 @@ def is_parametrized(metafunc: pytest.Metafunc, fixture: str) -> bool:
         if fixture in (map(str.strip, names.split(",")) if isinstance(names, str) else names):
             return True
     return False
+
+
+def backend_of(item: Any) -> str:
+    """The backend that the test's parameters select, else UNIDEV_BACKEND's, else ""."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    return str(parameters.get(BACKEND) or os.environ.get("UNIDEV_BACKEND", ""))
+
+
+def check_traced(item: pytest.Item, trap: str) -> None:
+    """Fail, within a trace or guard, if it does not see the transfers of the test's backend."""
+    from unidev.tracing.recorder import current
+
+    recorder = current()
+    reason = None if recorder is None else recorder.missed().get(backend_of(item))
+    if reason is not None:
+        pytest.fail(f"{trap} sees no transfers of {backend_of(item)}: {reason}", pytrace=False)

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from unidev_pytest.devices import check_traced
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
@@ -57,6 +59,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     else:
         guard = guarded("forbid")
     with guard:
+        check_traced(item, _NAME)
         yield
 
 

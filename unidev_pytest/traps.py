@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from unidev_pytest.devices import BACKEND, check_poor, is_parametrized, too_few
+from unidev_pytest.devices import BACKEND, check_poor, check_traced, is_parametrized, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from unidev import Backend, Device
     from unidev_pytest.strays import Strays
 
-_DEVICE = "unidev_device"
+_DEVICE, _DTYPE = "unidev_device", "unidev_dtype"
 _DEVICES = ("cpu:0", "gpu:0", "gpu:1")
 _MARK = "unidev_transfers"
 _TRAP = pytest.StashKey["Strays"]()
@@ -41,8 +41,29 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """A setting for the ledger."""
+    parser.addini("unidev_expected", "a file of known failures: expectations.toml", default="")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Expect the failures of the ledger: one that passes is an error."""
+    file = config.getini("unidev_expected")
+    if file:
+        from unidev_pytest.expectations import ExpectationError, mark_known
+
+        try:
+            whole = not any("::" in argument for argument in config.args)
+            mark_known(config.rootpath / file, items, is_whole=whole)
+        except ExpectationError as error:
+            raise pytest.UsageError(f"unidev_expected: {error}") from error
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that uses ``unidev_device`` on each device."""
+    """Run a test that uses ``unidev_device`` on each device, ``unidev_dtype`` in each precision."""
+    if _DTYPE in metafunc.fixturenames and not is_parametrized(metafunc, _DTYPE):
+        metafunc.parametrize(_DTYPE, ("float32", "float64"), indirect=True)
     if _DEVICE in metafunc.fixturenames and not is_parametrized(metafunc, _DEVICE):
         if BACKEND not in metafunc.fixturenames and metafunc.config.getoption("unidev_poor"):
             from unidev.backends.selection import backend_choice
@@ -86,6 +107,23 @@ def unidev_device(request: pytest.FixtureRequest) -> Iterator[Device]:
     with others[0], Strays(device, others[0]) as strays:
         request.node.stash[_TRAP] = strays
         yield device
+
+
+@pytest.fixture
+def unidev_dtype(request: pytest.FixtureRequest) -> str:
+    """Runs the test for ``"float32"`` and ``"float64"``, with ``unidev_device`` on each device.
+
+    Skipped where the device lacks it.
+    """
+    import unidev
+    from unidev.backends.loading import load_backend
+
+    used = _DEVICE in request.fixturenames
+    device = request.getfixturevalue(_DEVICE) if used else unidev.active_backend().cpu
+    name = str(request.param)
+    if name not in load_backend(device.backend).dtypes_on(device):
+        pytest.skip(f"{device} has no {name}")
+    return name
 
 
 def _decides_where_results_are(default: Device, device: Device) -> bool:
@@ -171,6 +209,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
             f"{_MARK}(count=0)."
         )
     with trace_transfers() as trace:
+        check_traced(item, _MARK)
         outcome: Any = yield
     found = {"count": trace.count, "nbytes": trace.total_bytes}
     if outcome.excinfo is None and any(found[name] > each for name, each in most.items()):

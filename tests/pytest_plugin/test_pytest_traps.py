@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from fnmatch import fnmatch
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 pytest_plugins = ("pytester",)
 
@@ -73,8 +72,8 @@ def test_what_is_made_without_a_device_or_left_behind_is_found_on_each_device(
 POOR = """
     import unidev
 
-    def test_x(unidev_device):
-        x = unidev.ones(3, device=unidev_device)
+    def test_x(unidev_device, unidev_dtype):
+        x = unidev.ones(3, dtype=unidev_dtype, device=unidev_device).astype("float32")
         assert (x / 2).dtype == "float32"
         x.astype("float64")
 """
@@ -84,13 +83,40 @@ def test_gpus_without_a_dtype_find_its_constants(pytester, run) -> None:
     pytester.makepyfile(test_library=POOR)
     options = ("--unidev-simulate", "2", "--unidev-poor")
     result = run(*options, "no_float64", UNIDEV_BACKEND="numpy")
-    result.assert_outcomes(passed=1, failed=2)
+    result.assert_outcomes(passed=2, failed=2, skipped=2)
     text = "*UnsupportedDtypeError: cannot convert a simulated array to float64*"
     result.stdout.fnmatch_lines([text])
     result = run(*options, "no_float128", UNIDEV_BACKEND="numpy")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["--unidev-poor no_float128: backend numpy: its simulated GPUs *"])
     run("--unidev-poor", "no_int64").stderr.fnmatch_lines(["*: add --unidev-simulate N."])
+
+
+KNOWN = """
+    [[expected]]
+    check = "test_library.py::{}"
+    condition = "simulated and framework_version >= 1.2"
+    reason = "it forgets the device"
+    link = "https://example.org/1"
+    expires = {}-01-01
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "expires", "said"),
+    [
+        ("test_f[gpu:0-*-stray]", 2999, "13 failed, 4 passed, 1 xfailed"),
+        ("test_f", 2999, "*XPASS(strict)*it forgets the device (https://example.org/1; expected*"),
+        ("test_g", 2999, "*unidev_expected: known.toml: there is no test test_library.py::test_g"),
+        ("test_f", 2020, "*known.toml: what is said of test_library.py::test_f expired on 2020*"),
+    ],
+)
+def test_known_failures_pass_until_they_are_mended(pytester, run, check, expires, said) -> None:
+    pytester.makepyfile(test_library=LIBRARY)
+    pytester.makefile(".toml", known=KNOWN.format(check, expires))
+    pytester.makeini("[pytest]\nunidev_expected = known.toml")
+    result = run("--unidev-simulate", "2", "--unidev-backend", "numpy", "-rX", "-rf")
+    assert any(fnmatch(line, f"*{said}*") for line in result.outlines + result.errlines)
 
 
 def test_without_enough_gpus_a_test_is_skipped_with_the_option(pytester, run) -> None:
