@@ -71,6 +71,7 @@ def test_numpy_keeps_its_gpus_beside_a_name_and_refuses_the_rest() -> None:
         (SimulatedGpus(count=2, memory_bytes=1), "UNIDEV_SIMULATE_MEMORY"),
         (SimulatedGpus(count=2, like="L4"), "UNIDEV_SIMULATE_LIKE"),
         (SimulatedGpus(count=2, compile="eager"), "UNIDEV_SIMULATE_COMPILE"),
+        (SimulatedGpus(count=2, late="1"), "UNIDEV_SIMULATE_LATE"),
     ):
         assert str(refusal_of(spec, gpus)).endswith(f": unset {variable}")
 

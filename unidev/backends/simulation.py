@@ -11,6 +11,7 @@ from unidev.system.settings import (
     SIMULATE_AS,
     SIMULATE_COMPILE,
     SIMULATE_FIRST,
+    SIMULATE_LATE,
     SIMULATE_LIKE,
     SIMULATE_MEMORY,
 )
@@ -62,6 +63,7 @@ def simulated_gpus(environment: Mapping[str, str] = os.environ) -> SimulatedGpus
         memory_bytes=SIMULATE_MEMORY.value(environment),
         like=SIMULATE_LIKE.value(environment),
         compile=SIMULATE_COMPILE.value(environment),
+        late=SIMULATE_LATE.value(environment),
         first=SIMULATE_FIRST.value(environment),
     )
 
@@ -71,5 +73,6 @@ def settings_of(gpus: SimulatedGpus) -> dict[str, str]:
     values = {
         SIMULATE: gpus.count, SIMULATE_AS: gpus.name, SIMULATE_MEMORY: gpus.memory_bytes,
         SIMULATE_LIKE: gpus.like, SIMULATE_COMPILE: gpus.compile,
+        SIMULATE_LATE: gpus.late,
     }  # fmt: skip
     return {name: str(value) for name, value in values.items() if value is not None}

@@ -23,6 +23,7 @@ from unidev.system.settings import (
     SIMULATE,
     SIMULATE_AS,
     SIMULATE_COMPILE,
+    SIMULATE_LATE,
     SIMULATE_LIKE,
     SIMULATE_MEMORY,
 )
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 _OPTIONS: dict[str, str] = {
     SIMULATE_AS: "--as", SIMULATE_MEMORY: "--memory", SIMULATE_LIKE: "--like",
-    SIMULATE_COMPILE: "--compile", SIMULATE: "--gpus",
+    SIMULATE_COMPILE: "--compile", SIMULATE_LATE: "--late", SIMULATE: "--gpus",
 }  # fmt: skip
 STARTUP = Path(__file__).parent / "startup"
 """The folder that holds our ``sitecustomize.py``, and nothing else."""
@@ -44,19 +45,22 @@ need not use unidev.
 With --as, the simulated GPUs have that name, in each framework that supports it: the CPU build of
 PyTorch supports "cuda". Without --as, they have the names that unidev gives them: in PyTorch
 "sim:0", "sim:1" and so on. Options that are not given are read from the environment:
-UNIDEV_SIMULATE_AS, UNIDEV_SIMULATE_MEMORY, UNIDEV_SIMULATE_LIKE, UNIDEV_SIMULATE_COMPILE.
+UNIDEV_SIMULATE_AS, UNIDEV_SIMULATE_MEMORY, UNIDEV_SIMULATE_LIKE, UNIDEV_SIMULATE_COMPILE,
+UNIDEV_SIMULATE_LATE.
 
 The command replaces this one: exit code, signals and output are its own.
 
 \b
 Exit codes:
   2    wrong usage, or the command could not be started; else that of the command
+  66   with --late=report: the program found races, and ended without another error
 
 \b
 Examples:
   unidev simulate --as cuda --gpus 8 -- python train.py --epochs 3
   unidev simulate --as cuda --gpus 2 --memory 24GiB --like L4 -- pytest tests
   unidev simulate --as cuda --gpus 4 -- torchrun --nproc-per-node 4 train.py
+  unidev simulate --as cuda --gpus 2 --late=report -- python train.py
   unidev simulate --gpus 4 -- jupyter lab
 """
 
@@ -72,6 +76,10 @@ Examples:
 @click.option(
     "--compile", metavar="BACKEND",
     help="What torch.compile uses in place of Inductor: eager or aot_eager.",
+)  # fmt: skip
+@click.option(
+    "--late", is_flag=False, flag_value="1", metavar="[=report]",
+    help="Lose every race of streams, devices and the host; =report, =FILE.jsonl: say where.",
 )  # fmt: skip
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def command(*, words: tuple[str, ...], **options: int | str | None) -> int:

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from unidev.contract.optional import unsupported
-from unidev.system.settings import SIMULATE_AS, SIMULATE_COMPILE, SIMULATE_LIKE, SIMULATE_MEMORY
+from unidev.system.settings import (
+    SIMULATE_AS,
+    SIMULATE_COMPILE,
+    SIMULATE_LATE,
+    SIMULATE_LIKE,
+    SIMULATE_MEMORY,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +40,8 @@ class SimulatedGpus:
     """``UNIDEV_SIMULATE_LIKE``: a model, such as ``H100``; or ``no_float64``, ``no_int64``."""
     compile: str | None = None
     """``UNIDEV_SIMULATE_COMPILE``: what replaces the framework's compiler for GPUs, if anything."""
+    late: str | None = None
+    """``UNIDEV_SIMULATE_LATE``: ``1``, ``report`` or a ``.jsonl`` file for GPUs that lose races."""
     first: int = 0
     """``UNIDEV_SIMULATE_FIRST``: the number of the first, if several workers have some each."""
 
@@ -77,6 +85,7 @@ class Simulator(ABC):
             (gpus.memory_bytes, SIMULATE_MEMORY, "share the host's memory, unlimited"),
             (gpus.like, SIMULATE_LIKE, like),
             (gpus.compile, SIMULATE_COMPILE, "need no other compiler"),
+            (gpus.late, SIMULATE_LATE, "are never late: they keep no order of streams"),
         ):
             if value is not None:
                 return f"its simulated GPUs {why}: unset {variable}"

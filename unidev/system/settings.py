@@ -103,6 +103,14 @@ def _word(what: str, example: str) -> Parser:
     return parse
 
 
+def _late(name: str, text: str) -> str:
+    if text in ("1", "report") or text.endswith(".jsonl"):
+        return text
+    raise SimulationError(
+        f"{name}: expected 1, report, or a file that ends in .jsonl, not {shown(text)}."
+    )
+
+
 def _names(_: str, text: str) -> list[str]:
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
 
@@ -136,6 +144,12 @@ SIMULATE_LIKE = Setting(
 SIMULATE_COMPILE = Setting(
     "UNIDEV_SIMULATE_COMPILE", "what replaces the compiler for simulated GPUs, such as eager",
     _word("the name of a compiler's backend", "eager"), None,
+)  # fmt: skip
+SIMULATE_LATE = Setting(
+    "UNIDEV_SIMULATE_LATE",
+    "simulated GPUs that lose every race: 1, wrong values; report, or a file that ends in .jsonl, "
+    "right values and a report",
+    _late, None,
 )  # fmt: skip
 PLUGINS = Setting(
     "UNIDEV_PLUGINS",
@@ -172,5 +186,5 @@ RUN_MARKS = Setting(
 
 SETTINGS = {value: value.meaning for value in [*globals().values()] if type(value) is Setting}
 """Each variable with its meaning, in the order above."""
-DETAILS = (SIMULATE_AS, SIMULATE_MEMORY, SIMULATE_LIKE, SIMULATE_COMPILE)
+DETAILS = (SIMULATE_AS, SIMULATE_MEMORY, SIMULATE_LIKE, SIMULATE_COMPILE, SIMULATE_LATE)
 """Those that say more about the simulated GPUs, and nothing without ``UNIDEV_SIMULATE``."""

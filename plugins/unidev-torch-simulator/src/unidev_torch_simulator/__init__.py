@@ -12,7 +12,7 @@ import ctypes
 
 from unidev.contract import SimulatedGpus, Simulator, checked_file
 from unidev.errors import SimulationError
-from unidev_torch_simulator import cuda
+from unidev_torch_simulator import cuda, late
 from unidev_torch_simulator.building import built_library, check_system, installed_torch
 from unidev_torch_simulator.importing import settle_at_exit, short_spins
 from unidev_torch_simulator.models import MODELS, memory_of
@@ -98,7 +98,9 @@ def _start_sim(gpus: SimulatedGpus) -> None:
             f"torch takes one PrivateUse1 backend, and {name!r} is registered already: start a "
             "process that does not import that one."
         )
-    ctypes.CDLL(checked_file(built_library(as_cuda=False)))  # `torch.ops` would look it up anew
+    library = ctypes.CDLL(
+        checked_file(built_library(as_cuda=False))
+    )  # `torch.ops` would look it up anew
     if torch.ops.unidev_sim.engine_has_started():
         raise SimulationError(
             "torch has run a backward pass in this process already, and starts no autograd thread "
@@ -106,6 +108,7 @@ def _start_sim(gpus: SimulatedGpus) -> None:
             f"unidev.simulate({gpus.count})), call unidev.set_backend('torch') before it."
         )
     torch.ops.unidev_sim.start(gpus.count, memory_of(gpus))
+    late.start(library, gpus.late)
     for name in gpus.lacks:
         torch.ops.unidev_sim.lack(getattr(torch, name))
     if "float64" in gpus.lacks:  # torch prints by it, except on MPS and XPU (2.13)
@@ -121,5 +124,6 @@ def _start_sim(gpus: SimulatedGpus) -> None:
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     batch_norm.register("PrivateUse1")
     sending.let_workers_send(torch, DEVICE_TYPE)
+    late.watch(torch)
     distributed.add_simccl(gpus.first)
     settle_at_exit(torch.ops.unidev_sim)

@@ -1,7 +1,7 @@
 """The module ``torch.sim``: the functions that torch looks for in a device's module.
 
 Names and meanings are those of ``torch.cuda``. Work on a simulated device is done when the call
-returns, so nothing here waits.
+returns, so nothing here waits, unless devices are late.
 """
 # ruff: noqa: D103  torch.cuda's documentation describes them
 
@@ -89,7 +89,7 @@ class device:  # noqa: N801  torch.cuda's name
 
 
 def synchronize(device: _Where = None) -> None:
-    _ops.memory_stats(_index(device))  # raises if there is no such device
+    _ops.synchronize(_index(device))
 
 
 # -- streams ------------------------------------------------------------------------------------

@@ -44,6 +44,9 @@ struct Adopted {
   static void release(void* context) {
     auto* adopted = static_cast<Adopted*>(context);
     give_back(adopted->size, adopted->device);
+    if (C10_UNLIKELY(on_block != nullptr)) {
+      on_block(adopted->storage.mutable_data(), 0, 0);
+    }
     delete adopted;
   }
 };
@@ -139,6 +142,9 @@ class Call {
 
   void run(CpuKernel kernel) {
     lend_arguments();
+    if (Late::is_on()) {
+      enter();
+    }
     try {
       kernel(op_, stack_);
     } catch (const c10::NotImplementedError&) {
@@ -158,9 +164,81 @@ class Call {
       settle(loan);
     }
     own_results();
+    if (C10_UNLIKELY(late_.has_value())) {
+      leave();
+    }
   }
 
  private:
+  // Before the kernel runs, where devices are late.
+  void enter() {
+    const int64_t line = line_of_call();
+    Late& late = Late::get();
+    const LateLock lock(late.mutex);
+    const uint32_t slot = late.current(device_.index());
+    late_.emplace(late.launch(slot, op_.schema().name().c_str(), line));
+    if (is_waiting(op_, *stack_)) {
+      late.synchronize(slot);
+    }
+    for (const Loan& loan : loans_) {
+      if (has_memory(loan.sim)) {
+        const void* base = loan.sim.storage().data();
+        const auto [is_written, is_read] = use_of(loan.cpu);
+        if (is_written) {
+          late.write(*late_, base, bytes_of(loan.sim), is_read);
+        } else {
+          late.read(*late_, base, bytes_of(loan.sim), false);
+        }
+      }
+    }
+  }
+
+  // Whether the kernel writes a tensor, and reads it, too: not what is given as out= alone.
+  std::pair<bool, bool> use_of(const at::Tensor& cpu) const {
+    const auto& arguments = op_.schema().arguments();
+    const size_t begin = stack_->size() - arguments.size();
+    bool is_written = false, is_read = false;
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const auto* alias = arguments[i].alias_info();
+      see_tensors(arguments[i], (*stack_)[begin + i], [&](const at::Tensor& tensor, bool) {
+        if (tensor.is_same(cpu)) {
+          is_written = is_written || (alias != nullptr && alias->isWrite());
+          is_read = is_read || !arguments[i].is_out();
+        }
+      });
+    }
+    return {is_written, is_read};
+  }
+
+  void leave() {
+    Late& late = Late::get();
+    const LateLock lock(late.mutex);
+    for (auto value = stack_->end() - op_.schema().returns().size(); value != stack_->end(); ++value) {
+      if (value->isTensor()) {
+        is_born(late, value->toTensor());
+      } else if (value->isTensorList()) {
+        for (const at::Tensor& tensor : value->toTensorVector()) {
+          is_born(late, tensor);
+        }
+      }
+    }
+    late.end(*late_);
+  }
+
+  void is_born(Late& late, const at::Tensor& tensor) {
+    if (std::any_of(loans_.begin(), loans_.end(), [&](const Loan& loan) { return loan.sim.is_same(tensor); })) {
+      return;
+    }
+    if (tensor.defined() && is_sparse(tensor) && tensor.device().type() == kSim) {
+      for (const at::Tensor& part : parts_of(tensor)) {
+        is_born(late, part);
+      }
+    } else if (has_memory(tensor)) {
+      const c10::Storage& storage = tensor.storage();
+      late.born(*late_, storage.data(), bytes_of(tensor), storage.nbytes());
+    }
+  }
+
   struct Loan {
     at::Tensor sim, cpu;
   };
@@ -339,6 +417,7 @@ class Call {
   c10::Device device_;
   c10::SmallVector<Loan, 4> loans_;
   c10::SmallVector<Memory, 4> memories_;
+  std::optional<Late::Call> late_;
 };
 
 inline void run_on_host_of(

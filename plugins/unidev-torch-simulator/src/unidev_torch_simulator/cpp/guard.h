@@ -1,18 +1,13 @@
 // The current device of a thread, streams and events. Work on a simulated device is done when the
-// call returns, so a stream is only a name and an event only a point in time.
+// call returns, so a stream is only a name and an event only a point in time, unless devices are late.
 #pragma once
 
-#include "memory.h"
+#include "late.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
-#include <chrono>
-
 namespace unidev_sim {
 
-inline thread_local std::array<c10::StreamId, kMaxDevices> current_streams{};
-// As in c10/cuda/CUDAStream.cpp: 32 of each priority, 0 to -3, on each device, given out in turn.
-constexpr int kStreams = 32, kPriorities = 4;
 inline std::array<std::atomic<uint32_t>, kMaxDevices * kPriorities> given_streams{};
 
 struct SimGuard final : c10::impl::DeviceGuardImplInterface {
@@ -59,12 +54,19 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
     current_streams[with_index(stream.device()).index()] = stream.id();
     return before;
   }
-  bool queryStream(const c10::Stream&) const override {
-    return true;
+  bool queryStream(const c10::Stream& stream) const override {
+    return !late_mode || with_late([&](Late& late) { return late.query(slot_of(late, stream)); });
   }
-  void synchronizeStream(const c10::Stream&) const override {}
+  void synchronizeStream(const c10::Stream& stream) const override {
+    if (late_mode) {
+      with_late([&](Late& late) { late.synchronize(slot_of(late, stream)); });
+    }
+  }
   void synchronizeDevice(const c10::DeviceIndex index) const override {
     checked_index(index);
+    if (late_mode) {
+      with_late([&](Late& late) { late.synchronize_device(index); });
+    }
   }
 
 #if __has_include(<c10/core/DeviceCapability.h>)
@@ -84,29 +86,55 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
 #endif
 
   void record(
-      void** event, const c10::Stream&, const c10::DeviceIndex,
+      void** event, const c10::Stream& stream, const c10::DeviceIndex,
       const c10::EventFlag) const override {
     if (*event == nullptr) {
       *event = new Moment();
     }
-    *static_cast<Moment*>(*event) = std::chrono::steady_clock::now();
+    Moment& moment = *static_cast<Moment*>(*event);
+    moment.time = std::chrono::steady_clock::now();
+    if (late_mode) {
+      with_late([&](Late& late) { late.record(moment, slot_of(late, stream)); });
+    }
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
     delete static_cast<Moment*>(event);
   }
-  void block(void*, const c10::Stream&) const override {}
-  bool queryEvent(void*) const override {
-    return true;
+  // One that was never recorded orders nothing, and is done.
+  void block(void* event, const c10::Stream& stream) const override {
+    if (late_mode && event != nullptr) {
+      with_late([&](Late& late) { late.wait(slot_of(late, stream), *static_cast<Moment*>(event)); });
+    }
   }
-  void synchronizeEvent(void*) const override {}
+  bool queryEvent(void* event) const override {
+    return !late_mode || event == nullptr ||
+        with_late([&](Late& late) { return late.query(*static_cast<Moment*>(event)); });
+  }
+  void synchronizeEvent(void* event) const override {
+    if (late_mode && event != nullptr) {
+      with_late([&](Late& late) { late.host_joins(Clock(static_cast<Moment*>(event)->clock)); });
+    }
+  }
+  void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
+    allocator()->recordStream(data, stream);
+  }
   double elapsedTime(void* start, void* end, const c10::DeviceIndex) const override {
     TORCH_CHECK(start && end, "both events must be recorded before their elapsed time is read");
-    const auto passed = *static_cast<Moment*>(end) - *static_cast<Moment*>(start);
+    for (void* event : {start, end}) {
+      TORCH_CHECK(
+          !late_mode || with_late([&](Late& late) { return late.is_done(*static_cast<Moment*>(event)); }),
+          "CUDA error: device not ready\n(simulated by unidev: synchronize before you ask for a time)");
+    }
+    const auto passed = static_cast<Moment*>(end)->time - static_cast<Moment*>(start)->time;
     return std::chrono::duration<double, std::milli>(passed).count();
   }
 
  private:
-  using Moment = std::chrono::steady_clock::time_point;
+  using Moment = Late::Moment;
+
+  static uint32_t slot_of(Late& late, const c10::Stream& stream) {
+    return late.slot_of(stream.device_index(), stream.id());
+  }
 
   static c10::Device with_index(c10::Device device) {
     const auto index = device.has_index() ? device.index() : current_device;

@@ -27,6 +27,9 @@ struct PinnedAllocator final : c10::Allocator {
     TORCH_CHECK_WITH(
         OutOfMemoryError, posix_memalign(&data, 64, size) == 0, "the host has no ", size,
         " bytes of pinned memory");
+    if (late_mode == 1) {
+      std::memset(data, kPoison, size);  // until something is written there
+    }
     std::lock_guard<std::mutex> lock(mutex());
     blocks()[data] = size;
     return {data, data, &release, c10::Device(c10::kCPU)};
@@ -156,7 +159,7 @@ struct SimHooks final : HooksBase {
     return allocator();
   }
   void deviceSynchronize(c10::DeviceIndex index) const override {
-    checked_index(index);
+    SimGuard().synchronizeDevice(index);
   }
   std::string showConfig() const override {
     return "  - GPUs simulated by unidev: no CUDA\n";

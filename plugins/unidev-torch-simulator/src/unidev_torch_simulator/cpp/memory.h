@@ -246,9 +246,15 @@ struct alignas(64) Header {
   c10::DeviceIndex device;
 };
 
+// Where devices are late (late.h): told of each block, and with a size of 0 that it is freed.
+inline void (*on_block)(void* data, size_t size, c10::DeviceIndex device) = nullptr;
+
 inline void free_block(void* data) {
   if (data == nullptr) {
     return;
+  }
+  if (C10_UNLIKELY(on_block != nullptr)) {
+    on_block(data, 0, 0);
   }
   Header* header = static_cast<Header*>(data) - 1;
   give_back(header->size, header->device);
@@ -269,8 +275,13 @@ inline void* allocate_block(size_t size, c10::DeviceIndex device) {
   auto* header = static_cast<Header*>(kept.release());
   header->size = size;
   header->device = device;
+  if (C10_UNLIKELY(on_block != nullptr)) {
+    on_block(header + 1, size, device);
+  }
   return header + 1;
 }
+
+inline void (*on_stream)(const void* data, c10::Stream stream) = nullptr;  // as `on_block`
 
 struct SimAllocator final : c10::DeviceAllocator {
   c10::DataPtr allocate(size_t size) override {
@@ -288,9 +299,13 @@ struct SimAllocator final : c10::DeviceAllocator {
   bool initialized() override {
     return device_count.load() > 0;
   }
-  // Nothing is cached, and everything is done when a call returns.
+  // Nothing is cached.
   void emptyCache(c10::MempoolId_t) override {}
-  void recordStream(const c10::DataPtr&, c10::Stream) override {}
+  void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
+    if (C10_UNLIKELY(on_stream != nullptr)) {
+      on_stream(data.get(), stream);
+    }
+  }
 
   c10::CachingDeviceAllocator::DeviceStats getDeviceStats(c10::DeviceIndex index) override {
     Usage& usage = usage_of(index);

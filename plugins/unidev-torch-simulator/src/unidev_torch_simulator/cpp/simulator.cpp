@@ -37,6 +37,49 @@ void start(int64_t count, int64_t limit) {
 #endif
 }
 
+void set_late(int mode) {
+  late_mode = mode;
+  if (mode == 2) {
+    watch_host();
+  }
+  on_block = [](void* data, size_t size, c10::DeviceIndex device) {
+    if (size == 0) {
+      return with_late([&](Late& late) { late.freed(data); });
+    }
+    std::memset(data, kPoison, size);  // else what an earlier block has left could pass for a value
+    const int64_t line = line_of_call();
+    with_late([&](Late& late) { late.allocated(late.current(device), data, size, line); });
+  };
+  on_stream = [](const void* data, c10::Stream stream) {
+    with_late([&](Late& late) {
+      late.record_stream(data, late.slot_of(stream.device_index(), stream.id()));
+    });
+  };
+  // After the allocator's own, and so before them at a fork: its locks are taken under this one.
+  constexpr auto unlock = [] { Late::get().mutex.unlock(); };
+  constexpr auto renew = [] { new (&Late::get().mutex) std::recursive_mutex(); };
+  pthread_atfork([] { Late::get().mutex.lock(); }, unlock, renew);
+}
+
+// Of each race: its kind; of both sides, the line, the device and the stream; the line of the
+// allocation, and how often. And the names of both operators.
+std::tuple<std::vector<int64_t>, std::vector<std::string>> late_races() {
+  Late& late = Late::get();
+  const LateLock lock(late.mutex);
+  std::vector<int64_t> numbers;
+  std::vector<std::string> names;
+  for (const Race& race : late.races) {
+    numbers.push_back(static_cast<int64_t>(race.kind));
+    for (const Launch& side : {race.first, race.second}) {
+      const auto [device, stream] = late.name_of(side.slot);
+      numbers.insert(numbers.end(), {side.line, device, stream});
+      names.emplace_back(side.name);
+    }
+    numbers.insert(numbers.end(), {race.allocated, race.count});
+  }
+  return {numbers, names};
+}
+
 std::vector<int64_t> memory_stats(int64_t index) {
   Usage& usage = usage_of(static_cast<c10::DeviceIndex>(index));
   std::lock_guard<std::mutex> lock(usage.mutex);
@@ -151,7 +194,14 @@ TORCH_LIBRARY(unidev_sim, m) {
     return unidev_sim::SimGuard().elapsedTime(
         reinterpret_cast<void*>(start), reinterpret_cast<void*>(end), 0);
   });
-  m.def("synchronize(int index) -> ()", [](int64_t index) { unidev_sim::device_at(index); });
+  m.def("synchronize(int index) -> ()", [](int64_t index) {
+    unidev_sim::SimGuard().synchronizeDevice(unidev_sim::device_at(index).index());
+  });
+  m.def("late_races() -> (int[], str[])", &unidev_sim::late_races);
+  m.def("late_quiet(int more) -> ()", [](int64_t more) { unidev_sim::Late::quiet += more; });
+  m.def("late_host_reads(Tensor tensor) -> ()", [](const at::Tensor& tensor) {
+    unidev_sim::host_uses(tensor, false, "read");
+  });
   m.def("set_stream(int index, int stream) -> ()", [](int64_t index, int64_t stream) {
     unidev_sim::SimGuard().exchangeStream(
         c10::Stream(c10::Stream::UNSAFE, unidev_sim::device_at(index), stream));
@@ -318,6 +368,13 @@ TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
 }
 TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+
+extern "C" void unidev_set_late(int mode) {
+  unidev_sim::set_late(mode);
+}
+extern "C" void unidev_set_late_line(int64_t (*line)()) {
+  unidev_sim::late_line = line;
 }
 
 #if UNIDEV_AS_CUDA

@@ -6,6 +6,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
 #include <ATen/ops/_reshape_alias_native.h>
@@ -116,8 +117,7 @@ inline bool is_plain(const at::Tensor& tensor) {
       !tensor.is_quantized();
 }
 
-// All work is done when it returns: `non_blocking` changes nothing.
-inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
+inline at::Tensor& copy_now(at::Tensor& self, const at::Tensor& source) {
   refuse_after_fork();
   TORCH_CHECK(
       !self._is_zerotensor(), "ZeroTensors are immutable. Please materialize the tensor using "
@@ -137,6 +137,73 @@ inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool) {
   return self;
 }
 
+inline bool is_dense(const at::Tensor& tensor) {
+  return tensor.is_non_overlapping_and_dense() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+// In the order of torch's copy_kernel_cuda (aten/src/ATen/native/cuda/Copy.cu).
+inline at::Tensor& copy_late(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  const bool is_up = has_memory(self), is_down = has_memory(source);
+  if (!is_up && !is_down) {
+    return copy_now(self, source);
+  }
+  const int64_t line = line_of_call();
+  Late& late = Late::get();
+  const LateLock lock(late.mutex);
+  const uint32_t slot = late.current((is_down ? source : self).device().index());
+  const bool is_peer = is_up && is_down && self.device() != source.device();
+  const uint32_t target_slot = is_peer ? late.current(self.device().index()) : slot;
+  if (is_peer) {
+    late.wait(slot, target_slot);
+  }
+  // Otherwise it goes by a temporary tensor, which is the source, or for which the host waits.
+  const at::Tensor& on_cpu = is_up ? source : self;
+  const bool is_direct = self.dtype() == source.dtype() && self.sizes() == source.sizes() &&
+      self.strides() == source.strides() && is_dense(self) && is_dense(source);
+  const bool is_async = non_blocking && is_up != is_down && on_cpu.is_cpu() &&
+      PinnedAllocator::holds(on_cpu.const_data_ptr()) &&
+      (is_direct || (is_down && self.is_contiguous() && is_dense(self)));
+  Late::Call call(late.launch(slot, "copy_", line));
+  if (is_up != is_down && (!non_blocking || (is_down && !is_async))) {
+    late.synchronize(slot);
+  } else if (!is_down && source.is_cpu() && source.layout() == c10::kStrided && source.numel() > 0) {
+    late.settle_source(bytes_of(source), slot);
+  }
+  if (is_down) {
+    late.read(call, source.storage().data(), bytes_of(source), false);
+  }
+  if (is_up) {
+    late.write(call, self.storage().data(), bytes_of(self), false);
+  }
+  if (is_async && is_down) {
+    at::Tensor landing = self;
+    if (late_mode == 1) {
+      landing = at::empty_strided(self.sizes(), self.strides(), self.options().pinned_memory(false));
+    }
+    copy_now(landing, source);
+    const Bytes bytes = bytes_of(landing);
+    late.stage(
+        call.launch, self,
+        late_mode == 1 ? std::vector<char>(bytes.begin, bytes.end) : std::vector<char>(), false);
+  } else {
+    copy_now(self, source);
+    if (is_async) {
+      const Bytes bytes = bytes_of(source);
+      late.stage(call.launch, source, {bytes.begin, bytes.end}, true);
+    }
+  }
+  late.end(call);
+  if (is_peer) {
+    late.wait(target_slot, slot);
+  }
+  return self;
+}
+
+// All work is done when it returns: `non_blocking` changes nothing, unless devices are late.
+inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  return Late::is_on() ? copy_late(self, source, non_blocking) : copy_now(self, source);
+}
+
 inline at::Tensor copy_from(const at::Tensor& self, const at::Tensor& target, bool non_blocking) {
   at::Tensor written = target;
   return copy(written, self, non_blocking);
@@ -151,6 +218,16 @@ inline at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor&
 
 inline at::Scalar local_scalar_dense(const at::Tensor& self) {
   refuse_after_fork();
+  if (Late::is_on() && has_memory(self)) {
+    const int64_t line = line_of_call();
+    Late& late = Late::get();
+    const LateLock lock(late.mutex);
+    const uint32_t slot = late.current(self.device().index());
+    Late::Call call(late.launch(slot, "item", line));
+    late.synchronize(slot);
+    late.read(call, self.storage().data(), bytes_of(self), false);
+    return at::native::_local_scalar_dense_cpu(on_host(self));
+  }
   return at::native::_local_scalar_dense_cpu(on_host(self));
 }
 
@@ -188,7 +265,9 @@ inline at::Tensor& set_nothing(at::Tensor& self) {
   return at::native::set_storage_cpu_(self, std::move(none), 0, {0}, {});
 }
 
-inline void record_stream(at::Tensor&, c10::Stream) {}
+inline void record_stream(at::Tensor& self, c10::Stream stream) {
+  allocator()->recordStream(self.storage().data_ptr(), stream);
+}
 
 // torch calls this before `x.data = y` and in Module.to. Its default is true between the CPU and the
 // accelerators that it knows (c10/core/TensorImpl.h), and false for these: Module.to would then

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from unidev.contract import checked_file
 from unidev.errors import SimulationError
+from unidev_torch_simulator import late
 from unidev_torch_simulator.building import built_library
 from unidev_torch_simulator.importing import Finder
 from unidev_torch_simulator.models import memory_of
@@ -72,6 +73,7 @@ def _bind(gpus: SimulatedGpus, bindings: Any) -> None:
 
     library = ctypes.CDLL(checked_file(built_library(as_cuda=True)))
     library.unidev_start(ctypes.c_int(gpus.count), ctypes.c_int64(memory_of(gpus)))
+    late.start(library, gpus.late)
     library.unidev_is_forked.restype = ctypes.c_bool
     devices.add_to(bindings, gpus, library)
     for each in (streams, memory, comm, refused):
@@ -100,4 +102,5 @@ def _finish(torch: Any) -> None:
 
     patches.apply(torch)
     batch_norm.register("CUDA")
+    late.watch(torch)
     distributed.finish()

@@ -1,4 +1,4 @@
-"""Streams and events. Work is done when a call returns: a stream is a name, an event a moment."""
+"""Streams and events: names and moments, and an order of work where devices are late."""
 # ruff: noqa: N802  the names are torch's, which describes them
 
 from __future__ import annotations

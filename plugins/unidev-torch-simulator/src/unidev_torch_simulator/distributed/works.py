@@ -6,17 +6,18 @@ import sys
 import threading
 import time
 import weakref
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._C import _distributed_c10d
 
+from unidev_torch_simulator import late
 from unidev_torch_simulator.distributed import checks, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import timedelta
 
 c10d: Any = _distributed_c10d
@@ -162,11 +163,12 @@ def done(value: list[torch.Tensor]) -> Any:
     return c10d._create_work_from_future(future)
 
 
-def without_grad(tensors: Sequence[torch.Tensor]) -> Any:
+@contextmanager
+def without_grad(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
     """The mode in which they may be written, in whichever thread."""
-    if any(tensor.is_inference() for tensor in tensors):
-        return torch.inference_mode()
-    return torch.no_grad()
+    is_inference = any(tensor.is_inference() for tensor in tensors)
+    with torch.inference_mode() if is_inference else torch.no_grad(), late.untracked():
+        yield
 
 
 _unfinished: set[Transfers] = set()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C._dynamo import eval_frame
 
+from unidev_torch_simulator import late
 from unidev_torch_simulator.distributed import names
 from unidev_torch_simulator.distributed.operators import movements, reductions, transfers
 
@@ -26,7 +27,8 @@ def register() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name in operators():
-            library.impl(name, key, _untraced(KERNELS.get(name) or _refusing(name)))
+            kernel = KERNELS.get(name) or _refusing(name)
+            library.impl(name, key, _untraced(late.untracking(kernel)))
         library.impl("allreduce_", f"Sparse{key}", _refusing("allreduce_ of sparse tensors"))
 
 

@@ -1,0 +1,152 @@
+"""Late devices lose every race, and only races; and the report names both lines of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+_PROGRAMS = (HERE / "late_races.py").read_text()
+RACES = [
+    f"{name}, {thread}"
+    for thread, name in re.findall(r'@race\("(.*)"\)\ndef (\w+)', _PROGRAMS)
+]  # fmt: skip
+NO_RACES = re.findall(r"@no_race\ndef (\w+)", _PROGRAMS)
+FAULTS = re.findall(r'^    "(.*)": \(', (HERE / "late_child.py").read_text(), re.MULTILINE)
+
+
+def run(*words: str, late: str = "1", name: str | None = "cuda") -> Any:
+    environment = {**os.environ, "UNIDEV_SIMULATE": "2", "UNIDEV_SIMULATE_LATE": late}
+    environment.pop("UNIDEV_SIMULATE_AS", None)
+    if name is not None:
+        environment["UNIDEV_SIMULATE_AS"] = name
+    command = [sys.executable, "-W", "ignore", *words]
+    return subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+@cache
+def outcomes(late: str, name: str | None = "cuda", *fault: str) -> dict[str, Any]:
+    done = run(str(HERE / "late_child.py"), *fault, late=late, name=name)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", ["cuda", None])
+@pytest.mark.parametrize("program", RACES)
+def test_a_race_is_lost_every_time_and_its_mended_form_never(
+    program: str, name: str | None
+) -> None:
+    found = outcomes("1", name)[program]
+    assert (found["broken"]["right"], found["broken"]["times"]) == (0, 50)
+    assert (found["mended"]["right"], found["mended"]["races"]) == (50, [])
+
+
+@pytest.mark.parametrize("program", RACES)
+def test_a_race_is_reported_by_its_two_lines(program: str) -> None:
+    broken, mended = outcomes("report")[program].values()
+    assert (broken["right"], mended["right"], mended["races"]) == (1, 1, [])
+    first, second = broken["marked"]
+    assert broken["lines"]
+    for line in broken["lines"]:
+        assert line[0] in first
+        assert line[1] in second
+
+
+@pytest.mark.parametrize("late", ["1", "report"])
+@pytest.mark.parametrize("program", NO_RACES)
+def test_what_only_looks_like_a_race_is_none(program: str, late: str) -> None:
+    found = outcomes(late)[program]["mended"]
+    assert (found["right"], found["races"]) == (found["times"], [])
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_of_the_devices_is_found(fault: str) -> None:
+    found = outcomes("1", "cuda", fault)
+    assert any(
+        each["broken"]["right"] or each["mended"]["right"] < 50
+        for each in found.values() if "broken" in each
+    )  # fmt: skip
+
+
+def simulate(late: str, program: str, folder: Path) -> Any:
+    (folder / "train.py").write_text(program)
+    words = ("simulate", "--as", "cuda", "--gpus", "2", f"--late={late}", "--", sys.executable)
+    return subprocess.run(
+        [sys.executable, "-m", "unidev", *words, "train.py"],
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env={key: value for key, value in os.environ.items() if "UNIDEV_" not in key},
+    )  # fmt: skip
+
+
+_PAGE = (HERE.parents[2] / "docs" / "races.md").read_text()
+BROKEN, MENDED = re.findall(r"```python\n(.*?)```", _PAGE, re.DOTALL)
+(REPORT,) = re.findall(r"```text\n(.*?)```", _PAGE, re.DOTALL)
+
+
+def test_the_page_goes_from_a_race_to_its_repair(tmp_path: Path) -> None:
+    late = simulate("1", BROKEN, tmp_path)
+    assert (late.stdout, late.returncode) == ("mean loss: nan\n", 0)
+    reported = simulate("report", BROKEN, tmp_path)
+    assert (reported.stdout, reported.returncode) == ("mean loss: 4.0\n", 66)
+    said = re.sub(r"process \d+", "process 4711", reported.stderr).replace(f"{tmp_path}/", "")
+    assert said == REPORT
+    mended = simulate("report", MENDED, tmp_path)
+    assert (mended.stdout, mended.stderr, mended.returncode) == ("mean loss: 4.0\n", "", 0)
+
+
+def test_a_program_that_crashes_has_its_races_and_its_own_status(tmp_path: Path) -> None:
+    done = simulate("races.jsonl", BROKEN + "raise ValueError('own')\n", tmp_path)
+    assert done.returncode == 1
+    assert "ValueError: own" in done.stderr
+    (line,) = (tmp_path / "races.jsonl").read_text().splitlines()
+    assert json.loads(line)["second"].endswith("train.py:5 (mean)")
+
+
+def test_a_race_can_be_accepted_by_its_line(tmp_path: Path) -> None:
+    accepted = BROKEN.replace("non_blocking=True)", "non_blocking=True)  # unidev: race accepted")
+    done = simulate("report", accepted, tmp_path)
+    assert (done.stderr, done.returncode) == ("", 0)
+
+
+def test_a_wrong_value_is_one_line(tmp_path: Path) -> None:
+    done = simulate("soon", BROKEN, tmp_path)
+    assert done.returncode == 2
+    assert "--late: expected 1, report, or a file that ends in .jsonl, not 'soon'" in done.stderr
+
+
+def test_a_new_operator_for_which_the_host_may_wait_is_seen() -> None:
+    """Without a kernel that knows its result's shape, and without a tag of torch's."""
+    import torch
+    import torch._meta_registrations
+
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    late = (HERE.parent / "src" / "unidev_torch_simulator" / "cpp" / "late.h").read_text()
+    looked_at = {
+        *re.findall(r'"aten::(\w+)"', late),
+        *(HERE / "not_waiting.txt").read_text().split(),
+    }
+    found = {
+        name.partition(".")[0].removeprefix("aten::")
+        for name in torch._C._dispatch_get_all_op_names()
+        if name.startswith("aten::") and has(name, "CPU") and not has(name, "Meta")
+        and not has(name, "CompositeImplicitAutograd")
+        and not has(name, "CompositeExplicitAutograd") and not _is_tagged(torch.ops.aten, name)
+    }  # fmt: skip
+    assert found - looked_at == set()
+
+
+def _is_tagged(aten: Any, name: str) -> bool:
+    base, _, overload = name.removeprefix("aten::").partition(".")
+    tags = {str(tag) for tag in getattr(getattr(aten, base), overload or "default").tags}
+    return bool(tags & {"Tag.dynamic_output_shape", "Tag.data_dependent_output"})
