@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from unidev.contract.layers import Array, Model, Pair, Tensor
 
 _DEPTH = 6
-_FUNCTIONS = {"dense": "linear"}
-"""Those that have another name than the layer."""
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "dense": ("weight", "bias"), "conv2d": ("weight", "bias", "stride", "padding"),
     "avg_pool2d": ("kernel_size", "stride"), "max_pool2d": ("kernel_size", "stride"),
@@ -98,13 +96,9 @@ class FunctionLayers(Layers):
         """``x`` with this fraction of its elements zero and the others scaled up."""
 
     def parameter(self, values: Array) -> Tensor:
-        """A trainable tensor of these values on the CPU; by default ``from_numpy``."""
+        """A tensor of these values on the CPU, to be trained or not; by default ``from_numpy``."""
         dtype = self.backend.dtypes[values.dtype.name]
         return self.backend.from_numpy(values, dtype, self.backend.cpu)
-
-    def buffer(self, values: Array) -> Tensor:
-        """A running statistic of these values on the CPU; by default as a parameter."""
-        return self.parameter(values)
 
     # -- as in ``Layers`` --------------------------------------------------------------------------
 
@@ -126,7 +120,7 @@ class FunctionLayers(Layers):
         import numpy as np
 
         ones, zeros = np.ones(features, "float32"), np.zeros(features, "float32")
-        held = {"running_mean": self.buffer(zeros), "running_var": self.buffer(ones)}
+        held = {"running_mean": self.parameter(zeros), "running_var": self.parameter(ones)}
         held |= self._weights(ones, zeros)
         return self.layer("batch_norm", **held, momentum=momentum, epsilon=epsilon)
 
@@ -177,9 +171,8 @@ class FunctionLayers(Layers):
             return self.dropped(x, layer.rate) if layer.is_training else x
         if layer.kind not in ("sequential", "residual"):
             found = (getattr(layer, name) for name in _OPTIONS[layer.kind])
-            return getattr(self.backend.functions, _FUNCTIONS.get(layer.kind, layer.kind))(
-                x, *found
-            )
+            name = "linear" if layer.kind == "dense" else layer.kind
+            return getattr(self.backend.functions, name)(x, *found)
         layers, y = layer.layers, x
         short = layers.pop() if layer.kind == "residual" and layer.has_shortcut else None
         for each in layers:

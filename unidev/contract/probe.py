@@ -204,6 +204,9 @@ class Probe(BackendPart, ABC):
     )
     """Inside ``with probe.side_stream(gpu):``, it and a new stream of it are this thread's."""
 
+    compiles_each_shape = False
+    """Whether the framework compiles for each new shape, also to copy: few shapes are drawn."""
+
     compile: Callable[[Callable[..., Any]], Callable[..., Any]] = optional(
         "functions compiled by the user, which the conformance suite calls",
         "the framework does not compile functions of tensors",

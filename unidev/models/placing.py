@@ -239,21 +239,16 @@ def _not_a_model(x: object) -> NotAModelError:
 
 def _why_not(x: Any) -> str:
     """For an object that holds tensors: what makes it a model of their framework."""
-    is_tensor = lambda y: backend_of_type(type(y)) is not None  # noqa: E731
-    found = next(found_in(x, is_tensor, deep=3), None)
-    if found is None:
-        return ""
-    name, tensor = found
-    backend = backend_of_type(type(tensor))
-    assert backend is not None  # it is a tensor
-    spec, types = backend.spec, " or ".join(map(type_name, backend.model_types)) or "none"
-    modules = ", ".join(dict.fromkeys((spec.framework, *spec.namespaces, spec.plugin)))
-    return (
-        f" It holds a tensor of {backend.name} ({name}), but the models of that backend are "
-        f"objects of these classes: {types}. They are looked for among classes that are, or derive "
-        f"from one, of these modules: {modules}. The author of a plugin adds modules by "
-        "`namespaces` of its BackendSpec, and plain classes by `Backend.is_model`."
-    )
+    is_tensor = lambda held: backend_of_type(type(held)) is not None  # noqa: E731
+    for name, tensor in found_in(x, is_tensor, deep=3):
+        backend = backend_of_type(type(tensor))
+        assert backend is not None  # it is a tensor
+        return (
+            f" It holds a tensor of {backend.name} ({name}): its backend's models are objects of "
+            "the classes in its `model_types`, looked for in the modules of its framework and in "
+            "the `namespaces` of its BackendSpec, or what its `Backend.is_model` takes for one."
+        )
+    return ""
 
 
 def _backend_of_container(model: Any, kind: str, *, takes_trees: bool) -> Backend:

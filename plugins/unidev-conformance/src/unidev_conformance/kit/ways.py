@@ -55,7 +55,8 @@ class Way:
         """Tensors drawn of the dtypes that both have on the CPU, not the largest, and scopes."""
         layouts = drawing.layouts_of(self.source)
         scopes = [*devices_of(self.source), *devices_of(self.target)]
-        found = drawing.drawn(self.dtypes(), scopes, str(self), layouts=layouts)
+        few = self.source.probe.compiles_each_shape
+        found = drawing.drawn(self.dtypes(), scopes, str(self), layouts=layouts, has_few_shapes=few)
         return (each for each in found if each.values.nbytes <= drawing.MIB)
 
     def dtypes(self) -> list[str]:

@@ -216,6 +216,7 @@ class Workbench:
         found = drawing.drawn(
             self.dtypes(*devices), self.devices, ", ".join(map(str, devices)),
             layouts=self.layouts, in_each=in_each,
+            has_few_shapes=self.probe.compiles_each_shape,
         )  # fmt: skip
         return (each for each in found if is_large or each.values.nbytes <= drawing.MIB)
 

@@ -129,15 +129,19 @@ def layouts_of(backend: Backend) -> tuple[str, ...]:
     return (*LAYOUTS, *backend.probe.more_views(x))
 
 
-def drawn(
+def drawn(  # noqa: PLR0913  one for each way to draw
     dtypes: Sequence[str],
     scopes: Sequence[Device],
     seed: str,
     *,
     layouts: Sequence[str] = LAYOUTS,
     in_each: bool = False,
+    has_few_shapes: bool = False,
 ) -> Iterator[Drawn]:
-    """Some of each dtype, with ``in_each`` in each of ``layouts``, and some that are large."""
+    """Some of each dtype, with ``in_each`` in each of ``layouts``, and some that are large.
+
+    ``has_few_shapes``: one for each number of axes and limits, for frameworks that compile.
+    """
     rng = np.random.Generator(np.random.Philox(zlib.crc32(seed.encode())))
     small, medium = OF_EACH_DTYPE
     each = dict.fromkeys(layouts) if in_each else [""]
@@ -148,7 +152,11 @@ def drawn(
     for number, (dtype, limits, given) in enumerate(plan):
         layout = given or str(rng.choice(layouts))
         nbytes = int(np.exp2(rng.uniform(*np.log2(limits))))
-        shape = _shape(rng, nbytes // _itemsize(dtype), _axes(layout, number))
+        axes, count = _axes(layout, number), nbytes // _itemsize(dtype)
+        shape = _shape(rng, count, axes)
+        if has_few_shapes:
+            count = int(np.sqrt(limits[0] * limits[1])) // 8
+            shape = _shape(np.random.Generator(np.random.Philox(axes)), count, axes)
         yield Drawn(
             _values(rng, dtype, shape), dtype, layout, str(rng.choice(list(HOST_LAYOUTS))),
             bool(rng.integers(2)), places[rng.integers(len(places))],
