@@ -19,7 +19,7 @@ from unidev.backends.known_frameworks import OUR_PLUGINS, install_command
 from unidev.contract import hookspecs
 from unidev.contract.backend import Unsupported
 from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec
-from unidev.contract.launcher import LauncherSpec
+from unidev.contract.launcher import Forks, LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError, UnsupportedOperation
 from unidev.system.forking import fork_safe_lock
@@ -284,6 +284,8 @@ def _check_fields(spec: BackendSpec, source: str) -> None:
         raise _wrong(source, "tested_until", until, 'a release, as in "2.14"')
     _check_loadable("load", spec.load, source)
     _check_loadable("simulator", spec.simulator, source)
+    if not isinstance(spec.forks, Forks | Unsupported):
+        raise _wrong(source, "forks", spec.forks, "Forks(…), or unsupported(reason).")
     if not isinstance(spec.group_setting, Unsupported):
         _check_loadable("group_setting", spec.group_setting, source)
 

@@ -12,6 +12,7 @@ from unidev.cli.programs import run_source
 from unidev.errors import DeviceNotFoundError, InvalidDataError
 from unidev.parallel.exchange.membership import MOST
 from unidev.system.printing import say
+from unidev.system.settings import STARTS
 
 _HELP = """
 Run a Python program in several processes at once. In it, unidev.group() connects the workers, and
@@ -53,6 +54,11 @@ Examples:
     "--gpus-per-worker", type=Integer(0, MOST), metavar="N",
     help="0: the CPU. By default 1 if there are enough for all workers, else 0.",
 )  # fmt: skip
+@click.option(
+    "--start", type=click.Choice(STARTS),
+    help="How workers start: forked from one process that has imported the framework, or each as a "
+    "new process. By default forked where that is known to work.",
+)  # fmt: skip
 @timeout(600.0, "Seconds for which the workers of a collective wait for the last one.")
 @click.option(
     "--retries", default=0, show_default=True, type=Integer(0, MOST), metavar="N",
@@ -71,6 +77,7 @@ def command(  # noqa: PLR0913  an argument for each option
     address: str | None,
     backend: str | None,
     gpus_per_worker: int | None,
+    start: str | None,
     timeout_s: float,
     retries: int,
     checkpoints: str | None,
@@ -88,7 +95,7 @@ def command(  # noqa: PLR0913  an argument for each option
         times = run(
             run_program, os.path.abspath(program), program, arguments,
             workers=workers, launcher=launcher, address=address, backend=backend,
-            gpus_per_worker=gpus_per_worker, timeout=timeout_s, retries=retries,
+            gpus_per_worker=gpus_per_worker, start=start, timeout=timeout_s, retries=retries,
             checkpoints=checkpoints,
         )  # fmt: skip
     except (DeviceNotFoundError, InvalidDataError) as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from unidev.contract.hookspecs import hookimpl
     from unidev.contract.installation import Build, Conflict, Installation, Wheel
     from unidev.contract.interop import Exported, HostInterop, Interop
-    from unidev.contract.launcher import Launcher, LauncherSpec
+    from unidev.contract.launcher import Forks, Launcher, LauncherSpec
     from unidev.contract.layer_models import LayerModels, ModelVariable
     from unidev.contract.layers import (
         Array,
@@ -73,10 +73,10 @@ if TYPE_CHECKING:
         "CONTRACT_VERSION", "AnyModels", "Arrangement", "Array", "Autograd", "AutogradProbe",
         "Backend", "BackendSpec", "Build", "Children", "Collectives", "CombineMoments", "Conflict",
         "Contained", "CopyStream", "Device", "Ended", "EpochBatches", "Estimator", "Event",
-        "Exported", "Extent", "Frame", "FunctionLayers", "Functions", "GroupEngine", "GroupSetting",
-        "HardwareProbe", "HelperProcess", "HostInterop", "Installation", "Interop", "Job",
-        "Launcher", "LauncherSpec", "Layer", "LayerModels", "Layers", "ListedModels", "Loader",
-        "Memory", "Model", "ModelProbe", "ModelVariable", "Models", "Moments",
+        "Exported", "Extent", "Forks", "Frame", "FunctionLayers", "Functions", "GroupEngine",
+        "GroupSetting", "HardwareProbe", "HelperProcess", "HostInterop", "Installation", "Interop",
+        "Job", "Launcher", "LauncherSpec", "Layer", "LayerModels", "Layers", "ListedModels",
+        "Loader", "Memory", "Model", "ModelProbe", "ModelVariable", "Models", "Moments",
         "OperatorCollectives", "Output", "Pair", "Patches", "PeakCounter", "PlannedTransfer",
         "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SampleProbe",
         "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training",
@@ -101,7 +101,7 @@ _NAMES = {
     "contract.hookspecs": "hookimpl",
     "contract.installation": "Build Conflict Installation Wheel",
     "contract.interop": "Exported HostInterop Interop",
-    "contract.launcher": "Launcher LauncherSpec",
+    "contract.launcher": "Forks Launcher LauncherSpec",
     "contract.layer_models": "LayerModels ModelVariable",
     "contract.layers": "Functions Layers Moments",
     "contract.data_loaders": "EpochBatches Loader Rows with_own_order without_rows",

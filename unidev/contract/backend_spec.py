@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupSetting
+    from unidev.contract.launcher import Forks
 
 _POOR = {"no_float64": ("float64", "complex128"), "no_int64": ("int64", "uint64")}
 CONTRACT_VERSION = 2
@@ -152,6 +153,8 @@ class BackendSpec:
 
     Must not import the framework.
     """
+    forks: Forks = unsupported("its plugin does not declare what to import before a fork")  # noqa: RUF009  immutable
+    """How workers fork from one process, or ``unsupported(reason)``: then each is a new process."""
     sharing: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Environment variables with which several processes share a GPU.
 

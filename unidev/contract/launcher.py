@@ -18,6 +18,27 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Forks:
+    """What a process imports before it forks into the workers of a run, which then start at once.
+
+    Only for a framework that a fork survives after its import: in the forks it then computes, draws
+    random numbers and joins its group as in a new process. Nothing computes before.
+    """
+
+    modules: tuple[str, ...] = ()
+    """Modules that a first training step imports, besides the module of ``BackendSpec.load``."""
+    reads: tuple[str, ...] = ()
+    """How names of variables begin that the imports read, such as ``TORCH_``.
+
+    Where one differs between workers, each is a new process, as for those of OpenMP and BLAS.
+    """
+    reseed: str | None = None
+    """``module:function``, called in each fork without arguments: seeds the framework anew."""
+    simulates: bool = False
+    """Whether the simulator can start after the import, as in the forks it does."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LauncherSpec:
     """A plugin's registration of a launcher."""
 

@@ -10,15 +10,19 @@ import socket
 import sys
 import traceback
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends import simulation
-from unidev.backends.loading import load_backend
+from unidev.backends.discovery import backend_spec
+from unidev.backends.loading import load_backend, load_class
+from unidev.contract.optional import import_named
 from unidev.errors import CollectiveError, InvalidDataError
 from unidev.parallel.exchange import membership
 from unidev.parallel.exchange.membership import Membership
 from unidev.parallel.messages.channel import Channel
+from unidev.system.collecting import collection_paused
 from unidev.system.host.board import Board
 from unidev.system.host.frames import FAILED, RESULT
 from unidev.system.host.guarding import end_with_parent
@@ -29,17 +33,44 @@ from unidev.system.wording import count_text, shown
 from unidev.tensors import device_messages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
 _LONGEST = 64 * 1024
+_IMPORTED_LATER = (
+    "unidev.cli.launch", "unidev.parallel.exchange.data_parallel", "unidev.parallel.exchange.group",
+)  # fmt: skip
+"""What most workers import before their first step, besides this module and the framework."""
 _UNIDEV = str(Path(__file__).parents[1]) + os.sep
+
+
+_of_a_fork: list[Callable[[], object]] = []
+"""What seeds the generators anew, which all forks would have in one state."""
+
+
+def prepare_forks(backend: str, preparation: bytes) -> None:
+    """Import what workers of ``backend`` import, and nothing that computes; they fork afterwards.
+
+    Of the framework the modules alone: a ``Backend`` begins with its devices, which differ.
+    """
+    _prepare(pickle.loads(preparation))  # noqa: S301  our starter's
+    spec = backend_spec(backend)
+    with collection_paused():
+        load_class(spec)
+        for module in (*_IMPORTED_LATER, *spec.forks.modules):
+            import_module(module)
+    if spec.forks.reseed is not None:
+        _of_a_fork.append(import_named(spec.forks.reseed, "`forks`", backend))
+    if (numpys := sys.modules.get("numpy.random")) is not None:
+        _of_a_fork.append(numpys.seed)  # that of `random` is Python's to seed
 
 
 def main() -> None:
     """The life of a worker; the arguments are numbers that ``WorkerHost`` passes."""
-    parent, down, up, board, crash, place, count, *shared = map(int, sys.argv[1:])
+    parent, down, up, crash, board, place, count, *shared = map(int, sys.argv[1:])
     end_with_parent(parent)
+    for reseed in _of_a_fork:
+        reseed()
     for file in (down, up, board, crash, *shared):
         os.set_inheritable(file, False)
     faulthandler.enable(crash)

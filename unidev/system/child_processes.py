@@ -167,7 +167,7 @@ def import_path(given: str) -> str:
     return os.pathsep.join(entries)
 
 
-def end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: Any) -> None:
     """End the process, if it is still running, and every process that it started."""
     if sys.platform == "win32":
         tree = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
@@ -184,11 +184,11 @@ def end_group(process: subprocess.Popen[bytes]) -> None:
                 process.returncode = os.waitstatus_to_exitcode(status)
 
 
-def ask_for_traceback(process: subprocess.Popen[Any], wait_s: float = 2.0) -> None:
+def ask_for_traceback(process: Any, wait_s: float = 2.0) -> None:
     """Make a hanging process print its traceback, if its faulthandler is on; this also ends it."""
     if sys.platform != "win32":
-        process.send_signal(signal.SIGABRT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        with contextlib.suppress(subprocess.TimeoutExpired, ProcessLookupError):
+            os.kill(process.pid, signal.SIGABRT)
             process.wait(wait_s)
 
 

@@ -33,8 +33,8 @@ def this_process() -> Process:
         parent,
         # A newly started process, also by multiprocessing's spawn, has other arguments.
         is_forked=bool(arguments) and arguments == _arguments(parent),
-        holds_gpu=_initialised_by(pid),
-        parent_holds_gpu=_initialised_by(parent),
+        holds_gpu=initialised_by(pid),
+        parent_holds_gpu=initialised_by(parent),
     )
 
 
@@ -130,7 +130,8 @@ def open_gpu_files(pid: int) -> tuple[str, ...]:
     return tuple(sorted(name for name in held if name.startswith("/dev/")))
 
 
-def _initialised_by(pid: int) -> tuple[str, ...]:
+def initialised_by(pid: int) -> tuple[str, ...]:
+    """The files of drivers that a process of this user has open, once it has initialised them."""
     held = open_gpu_files(pid)
     return tuple(name for name in _OPEN_ONCE_INITIALISED if name in held)
 

@@ -115,12 +115,18 @@ def _names(_: str, text: str) -> list[str]:
     return list(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
 
 
-def _launcher(name: str, text: str) -> str:
-    if text not in ("none", "mpi", "slurm"):
-        raise InvalidDataError(f"{name} must be mpi, slurm or none, not {shown(text)}.")
-    return text
+def _one_of(*words: str) -> Parser:
+    def parse(name: str, text: str) -> str:
+        if text not in words:
+            *others, last = words
+            told = f"{', '.join(others)} or {last}"
+            raise InvalidDataError(f"{name} must be {told}, not {shown(text)}.")
+        return text
+
+    return parse
 
 
+STARTS = ("fork", "spawn")
 BACKEND = Setting("UNIDEV_BACKEND", "the backend, where no tensor or device determines it")
 SIMULATE = Setting(
     "UNIDEV_SIMULATE",
@@ -168,13 +174,19 @@ LAUNCHER = Setting(
     "UNIDEV_LAUNCHER",
     "mpi or slurm: the processes that mpirun or srun has started form one group; none: each stays "
     "alone",
-    _launcher,
+    _one_of("mpi", "slurm", "none"),
 )
 TORCHRUN_TIMEOUT = Setting(
     "UNIDEV_TORCHRUN_TIMEOUT",
     "how many seconds a collective waits for a worker that torchrun, mpirun or srun has started, "
     f"by default {_TIMEOUT_S:g}",
     lambda name, text: seconds_of(name, text, _TIMEOUT_S), _TIMEOUT_S,
+)  # fmt: skip
+START = Setting(
+    "UNIDEV_START",
+    "spawn: each worker of unidev.run is a new process; fork: it is forked from one that has "
+    "imported the framework, as by default where that is known to work",
+    _one_of(*STARTS), None,
 )  # fmt: skip
 SIMULATE_FIRST = Setting(
     "UNIDEV_SIMULATE_FIRST", "set in workers: the number of the first simulated GPU of each",

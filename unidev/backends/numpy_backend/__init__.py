@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unidev.contract.backend_spec import BackendSpec, SimulatedGpus, Simulator
 from unidev.contract.hookspecs import hookimpl
+from unidev.contract.launcher import Forks
 
 
 class NumpySimulator(Simulator):
@@ -40,5 +41,6 @@ def unidev_register_backend() -> BackendSpec:
         install="pip install numpy",
         load="unidev.backends.numpy_backend.backend:NumpyBackend",
         simulator=NumpySimulator,
+        forks=Forks(simulates=True),
         namespaces=("unidev",),  # also in a spec made of this one
     )

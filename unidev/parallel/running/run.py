@@ -17,6 +17,7 @@ from unidev.backends.loading import group_setting
 from unidev.backends.selection import backend_choice
 from unidev.backends.simulation import simulated_gpus
 from unidev.contract.group_engine import Arrangement, Rendezvous
+from unidev.contract.optional import Unsupported
 from unidev.errors import (
     BackendNotFoundError,
     InvalidDataError,
@@ -33,7 +34,7 @@ from unidev.system.arguments import checked_path, non_negative_integer, real_num
 from unidev.system.host.events import Job
 from unidev.system.host.host import FILES
 from unidev.system.printing import say
-from unidev.system.settings import BACKEND
+from unidev.system.settings import BACKEND, START
 from unidev.system.wording import error_text, shown
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from unidev.contract.launcher import Launcher
 
 _PROGRAM = "from unidev.parallel.worker import main; main()"
+_READ_BY_LIBRARIES = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "LD_", "PYTHON")
+"""How names of variables begin that NumPy, its libraries, or Python read when they start."""
 _LEEWAY_S = 60.0
 """How much longer engines wait than the user's timeout: the supervisor is to end the run, which
 knows who is missing, and not an error of an engine that does not."""
@@ -57,6 +60,7 @@ def run(  # noqa: PLR0913  each is an option of its own
     address: str | None = None,
     backend: str | None = None,
     gpus_per_worker: int | None = None,
+    start: str | None = None,
     timeout: float = 600,
     retries: int = 0,
     checkpoints: str | os.PathLike[str] | None = None,
@@ -78,6 +82,9 @@ def run(  # noqa: PLR0913  each is an option of its own
             selects it; workers get it as UNIDEV_BACKEND.
         gpus_per_worker: how many GPUs (or simulated ones) each worker has for itself. 0: the CPU.
             None: one, if there are enough for all workers; else all use the CPU, which is reported.
+        start: ``spawn``: each worker is a new process. ``fork``: it is forked from one on its host
+            that has imported unidev and the framework. None: as UNIDEV_START says, else ``fork``
+            where the backend declares it and the workers use no real GPUs, else ``spawn``.
         timeout: how many seconds the others wait for a worker at a collective.
         retries: how often the run starts again after a worker has failed, from the last checkpoint.
         checkpoints: the folder for ``group().checkpoint``; made if it is missing.
@@ -94,8 +101,9 @@ def run(  # noqa: PLR0913  each is an option of its own
         DeviceNotFoundError: there are not as many GPUs.
         RunError: the system does not allow so many processes, or so many open files; or another
             run has this folder for its checkpoints.
-        UnsupportedOperation: this is a worker already, the launcher is not available here, or
-            psutil, which is needed to watch workers, is not installed.
+        UnsupportedOperation: this is a worker already, the launcher is not available here, workers
+            cannot be forked and ``fork`` is requested, or psutil, which is needed to watch workers,
+            is not installed.
 
     However it ends, also by SIGKILL, no worker is left, nor any process that a worker has started:
     the variable UNIDEV_RUN_MARKS marks those in other sessions, unless their environment was
@@ -116,9 +124,10 @@ def run(  # noqa: PLR0913  each is an option of its own
             "retries start again from the last checkpoint: pass checkpoints=…, a folder that all "
             "workers can reach."
         )
-    for name, given in (("address", address), ("backend", backend)):
+    for name, given in (("address", address), ("backend", backend), ("start", start)):
         if given is not None and not isinstance(given, str):
             raise InvalidDataError(f"{name} must be a string or None, not {shown(given)}.")
+    how = START.value() if start is None else START.parse("start", start)
     call = packed_call(function, args)
     cls = launcher_class(launcher, address)
     folder = _folder(checkpoints)
@@ -131,7 +140,7 @@ def run(  # noqa: PLR0913  each is an option of its own
                 workers_of = cls(size, address)
             try:
                 with _limits_named():
-                    _start(workers_of, gpus, call, {**order, "attempt": attempt})
+                    _start(workers_of, gpus, how, call, {**order, "attempt": attempt})
                 results = Supervisor(workers_of, timeout_s).results()
             except WorkerFailedError as error:
                 if attempt + 1 == attempts:
@@ -226,8 +235,9 @@ def _remedy(error: OSError) -> str | None:
 
 
 def _start(
-    launcher: Launcher, wanted_gpus: int | None, call: bytes, order: Mapping[str, Any]
-) -> None:
+    launcher: Launcher, wanted_gpus: int | None, start: str | None, call: bytes,
+    order: Mapping[str, Any],
+) -> None:  # fmt: skip
     """Start the workers, each with its ``Membership``."""
     backend = order["backend"]
     gpus = gpus_of_each(launcher, wanted_gpus, backend)
@@ -239,6 +249,7 @@ def _start(
         setting = None  # one worker joins no other
     rendezvous, arrangement = _arranged(launcher, setting, order["timeout_s"])
     prepared = preparation(call)
+    template = _template(start, gpus, backend, arrangement, prepared)
     jobs = []
     for rank in range(len(launcher.hosts)):
         own = {
@@ -247,8 +258,40 @@ def _start(
         }  # fmt: skip
         message = pickle.dumps({"membership": own, "call": call, "preparation": prepared})
         environment = {**ours, BACKEND: backend, **arrangement.environment[rank]}
-        jobs.append(Job(rank, environment, _PROGRAM, message))
+        jobs.append(Job(rank, environment, _PROGRAM, message, template))
     launcher.start(jobs, arrangement.helpers)
+
+
+def _template(
+    start: str | None, gpus: int, backend: str, arrangement: Arrangement, prepared: dict[str, Any]
+) -> str:
+    """The statements before workers fork; "" if each is to be a new process."""
+    reason = _why_not_forked(gpus, backend, arrangement) if start != "spawn" else None
+    if reason is not None and start == "fork":
+        raise UnsupportedOperation("unidev.run(start='fork')", reason)
+    if start == "spawn" or reason is not None:
+        return ""
+    general = {name: value for name, value in prepared.items() if not name.startswith("init_main_")}
+    given = f"{backend!r}, {pickle.dumps(general)!r}"
+    return f"from unidev.parallel.worker import prepare_forks; prepare_forks({given})"
+
+
+def _why_not_forked(gpus: int, backend: str, arrangement: Arrangement) -> str | None:
+    forks, simulated = backend_spec(backend).forks, simulated_gpus()
+    if sys.platform != "linux":
+        return "a fork is known to be safe on Linux alone"
+    if isinstance(forks, Unsupported):
+        return forks.reason
+    if simulated is None and gpus:
+        return "workers with GPUs are new processes, since a driver need not survive a fork"
+    if simulated is not None and (simulated.name is not None or not forks.simulates):
+        return "simulated GPUs are set up before the framework is imported, by each worker"
+    first, *others = arrangement.environment
+    for name in sorted({each for one in arrangement.environment for each in one}):
+        is_read = name.startswith((*_READ_BY_LIBRARIES, *forks.reads))
+        if is_read and any(first.get(name) != other.get(name) for other in others):
+            return f"{name}, which is read when the framework is imported, differs between workers"
+    return None
 
 
 def _folder(checkpoints: str | os.PathLike[str] | None) -> str | None:

@@ -21,6 +21,8 @@ class Job(NamedTuple):
     """The statements that the worker's Python executes."""
     order: bytes
     """The body of the first message to it."""
+    template: str = ""
+    """The statements after which a process may fork into the workers of a host; "": none may."""
 
 
 @dataclass(frozen=True)

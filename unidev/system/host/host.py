@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import select
 import selectors
 import struct
 import subprocess
@@ -31,8 +32,10 @@ from unidev.system.host.frames import (
 )
 from unidev.system.host.guarding import end_marked, new_mark, with_mark
 from unidev.system.host.shared_memory import files_for
+from unidev.system.host.template import Fork, Template
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator, Sequence
     from typing import IO
 
@@ -60,7 +63,7 @@ _MOST_READS = 1000
 class _Worker(NamedTuple):
     rank: int
     place: int
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Fork
     writer: Writer
     crash: IO[bytes]
     """Where ``faulthandler`` writes."""
@@ -89,6 +92,9 @@ class WorkerHost:
         self._helpers: list[subprocess.Popen[bytes]] = []
         self._mark = new_mark()
         self._guard: subprocess.Popen[bytes] | None = None
+        self._template: Template | None = None
+        self._early: list[Event] = []
+        """What workers have sent and printed before all were started."""
         self._files: list[int] = []
         self._crashes: list[IO[bytes]] = []
         self._board: Board | None = None
@@ -107,7 +113,11 @@ class WorkerHost:
             self._board = Board(file.fileno(), len(jobs))
             self.start_helpers(helpers)  # and the guard, before the first worker
             for place, job in enumerate(jobs):
-                self._start_worker(job, place, len(jobs), file.fileno(), shared)
+                self._start_worker(job, jobs, [file.fileno(), place, len(jobs), *shared])
+            if self._template is not None:
+                self._template.all_forked()
+                ends = self._template.socket
+                self._selector.register(ends, selectors.EVENT_READ, self._template)
 
     def start_helpers(self, helpers: Sequence[HelperProcess]) -> None:
         """Start processes beside the workers."""
@@ -132,21 +142,14 @@ class WorkerHost:
 
     def events(self, timeout_s: float) -> list[Event]:
         """The events since the last call; waits up to ``timeout_s`` for the first."""
-        until, found = time.monotonic() + timeout_s, list[Event]()
+        until, found = time.monotonic() + timeout_s, self._early
+        self._early = []
         while not found:
             for worker in self._running_workers():
                 worker.writer.write()
             is_writing = any(worker.writer for worker in self._running_workers())
             wait_s = min(_TICK_S, max(0.0, until - time.monotonic()))
-            for key, _ in self._selector.select(0.001 if is_writing else wait_s):
-                source: _Messages | _Lines | _Wakeup = key.data
-                events = source.read()
-                if events is None:
-                    self._selector.unregister(key.fd)
-                    os.close(key.fd)
-                    self._files.remove(key.fd)
-                else:
-                    found += events
+            found += self._read(0.001 if is_writing else wait_s)
             found += self._ends()
             found += self._news()
             if time.monotonic() >= until or self._wakeup.was_written():
@@ -173,6 +176,8 @@ class WorkerHost:
         """End all that was started here."""
         for process in [worker.process for worker in self._workers.values()] + self._helpers:
             end_group(process)
+        if self._template is not None:
+            self._template.end()
         if self._guard is not None:
             end_marked(self._mark)
             with suppress(OSError):  # it was killed
@@ -186,37 +191,72 @@ class WorkerHost:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _start_worker(
-        self, job: Job, place: int, count: int, board: int, shared: Sequence[int]
-    ) -> None:
+    def _start_worker(self, job: Job, jobs: Sequence[Job], words: list[int]) -> None:
+        """Start it; ``words`` are the board's file, its place, their number, and shared files."""
         crash = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
         self._crashes.append(crash)
         down, up, out, err = (self._pipe() for _ in range(4))
-        theirs = [down[0], up[1], board, crash.fileno()]
-        words = [os.getpid(), *theirs, place, count, *shared]
+        theirs = [out[1], err[1], down[0], up[1], crash.fileno()]
+        self._selector.register(up[0], selectors.EVENT_READ, _Messages(job.rank, up[0]))
+        for stream, pipe in ((1, out[0]), (2, err[0])):
+            self._selector.register(pipe, selectors.EVENT_READ, _Lines(job.rank, stream, pipe))
         try:
-            process = subprocess.Popen(  # noqa: S603  our own interpreter
-                [*_python(job.program), *map(str, words)],
+            process = self._forked(job, jobs, theirs, words) or subprocess.Popen(  # noqa: S603  our own interpreter
+                [*_python(job.program), *map(str, [os.getpid(), *theirs[2:], *words])],
                 env={**os.environ, **job.environment, **with_mark(self._mark)},
                 stdin=subprocess.DEVNULL,
                 stdout=out[1],
                 stderr=err[1],
-                pass_fds=[*theirs, *shared],
+                pass_fds=[*theirs[2:], words[0], *words[3:]],
                 start_new_session=True,
             )  # fmt: skip
         finally:
-            for fd in (down[0], up[1], out[1], err[1]):
+            for fd in theirs[:4]:
                 os.close(fd)
                 self._files.remove(fd)
         widen(up[0])
         widen(down[1])
-        worker = _Worker(job.rank, place, process, Writer(down[1]), crash)
+        worker = _Worker(job.rank, words[1], process, Writer(down[1]), crash)
         self._workers[job.rank] = worker
         self._running.add(job.rank)
-        self._selector.register(up[0], selectors.EVENT_READ, _Messages(job.rank, up[0]))
-        for stream, pipe in ((1, out[0]), (2, err[0])):
-            self._selector.register(pipe, selectors.EVENT_READ, _Lines(job.rank, stream, pipe))
         self.send(job.rank, Frame(ORDER, PARENT, 0, job.order))
+
+    def _forked(
+        self, job: Job, jobs: Sequence[Job], files: Sequence[int], words: list[int]
+    ) -> Fork | None:
+        """The worker as a fork of the template, which the first one starts; None if it is none."""
+        if not job.template or len(jobs) == 1 or sys.platform != "linux":
+            return None
+        if self._template is None:
+            same = set.intersection(*(set(each.environment.items()) for each in jobs))
+            self._template = Template(
+                _python("from unidev.system.host.template import main; exec(main())"), job.template,
+                {**os.environ, **dict(same), **with_mark(self._mark)}, files[:2],
+                [words[0], *words[3:]],
+            )  # fmt: skip
+        return self._template.fork(job, files, words, self._read_until)
+
+    def _read_until(self, answer: socket.socket) -> None:
+        """Wait for an answer of the template, whose output may fill a pipe meanwhile."""
+        poller = select.poll()
+        poller.register(answer, select.POLLIN)
+        while not poller.poll(1000 * _TICK_S):
+            self._early += self._read(0)
+
+    def _read(self, timeout_s: float) -> list[Event]:
+        """The events of what is there to read; waits for it up to ``timeout_s``."""
+        found = list[Event]()
+        for key, _ in self._selector.select(timeout_s):
+            source: _Messages | _Lines | _Wakeup | Template = key.data
+            events = source.read()
+            if events is not None:
+                found += events
+                continue
+            self._selector.unregister(key.fd)
+            if key.fd in self._files:
+                os.close(key.fd)
+                self._files.remove(key.fd)
+        return found
 
     def _pipe(self) -> tuple[int, int]:
         """Closed by ``end``, also if there are no more files for what comes after it."""
@@ -233,7 +273,8 @@ class WorkerHost:
             if code is not None:
                 yield from self._rest_of(worker)
                 self._running.remove(worker.rank)
-                yield Event(worker.rank, Ended(code, _stack(worker.crash)))
+                how = getattr(worker.process, "epitaph", "")
+                yield Event(worker.rank, Ended(code, _stack(worker.crash) or how))
 
     def _rest_of(self, worker: _Worker) -> Iterator[Event]:
         """The rest of an ended worker's messages and output; not what its children write later."""

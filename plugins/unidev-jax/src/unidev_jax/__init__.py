@@ -1,6 +1,6 @@
 """unidev's JAX plugin. Importing this package does not import JAX."""
 
-from unidev.contract import BackendSpec, hookimpl
+from unidev.contract import BackendSpec, hookimpl, unsupported
 
 
 @hookimpl
@@ -18,6 +18,7 @@ def unidev_register_backend() -> BackendSpec:
         load="unidev_jax.backend:JaxBackend",
         simulator="unidev_jax.simulator:JaxSimulator",
         group_setting="unidev_jax.group:JaxSetting",
+        forks=unsupported("JAX is multithreaded, and warns itself that os.fork may deadlock"),
         # By default JAX takes three quarters of a GPU's memory at once.
         sharing={"XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
         sharing_page="https://docs.jax.dev/en/latest/gpu_memory_allocation.html",

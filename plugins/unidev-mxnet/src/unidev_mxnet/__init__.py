@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.contract import BackendSpec, SimulatedGpus, Simulator, hookimpl
+from unidev.contract import BackendSpec, SimulatedGpus, Simulator, hookimpl, unsupported
 from unidev_mxnet.importing import load_backend
 
 
@@ -44,4 +44,5 @@ def unidev_register_backend() -> BackendSpec:
         load=load_backend,
         simulator=MxnetSimulator,
         group_setting="unidev_mxnet.group:MxnetSetting",
+        forks=unsupported("MXNet schedules with one thread in a fork (MXNET_MP_WORKER_NTHREADS)"),
     )

@@ -1,6 +1,6 @@
 """The PaddlePaddle backend of unidev. Importing it imports no framework."""
 
-from unidev.contract import BackendSpec, hookimpl
+from unidev.contract import BackendSpec, hookimpl, unsupported
 
 
 @hookimpl
@@ -17,4 +17,5 @@ def unidev_register_backend() -> BackendSpec:
         load="unidev_paddle.backend:PaddleBackend",
         simulator="unidev_paddle.simulator:PaddleSimulator",
         group_setting="unidev_paddle.group:PaddleSetting",
+        forks=unsupported("Paddle reads its simulated devices at its import, and is not tested"),
     )

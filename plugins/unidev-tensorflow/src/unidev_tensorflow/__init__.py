@@ -1,6 +1,6 @@
 """The TensorFlow backend of unidev. Importing it imports no framework."""
 
-from unidev.contract import BackendSpec, hookimpl
+from unidev.contract import BackendSpec, hookimpl, unsupported
 
 
 @hookimpl
@@ -18,6 +18,9 @@ def unidev_register_backend() -> BackendSpec:
         load="unidev_tensorflow.backend:TensorFlowBackend",
         simulator="unidev_tensorflow.simulator:TensorFlowSimulator",
         group_setting="unidev_tensorflow.group:TensorFlowSetting",
+        forks=unsupported(
+            "TensorFlow hangs in forks once it has computed, and is not tested before"
+        ),
         sharing={"TF_FORCE_GPU_ALLOW_GROWTH": "true"},  # else the first process has it all
         sharing_page="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
         namespaces=("keras",),  # symbolic KerasTensors do not derive from TensorFlow's classes

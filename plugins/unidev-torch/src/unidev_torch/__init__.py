@@ -1,6 +1,6 @@
 """The PyTorch backend of unidev. Importing it imports no framework."""
 
-from unidev.contract import BackendSpec, hookimpl
+from unidev.contract import BackendSpec, Forks, hookimpl
 
 
 @hookimpl
@@ -19,4 +19,10 @@ def unidev_register_backend() -> BackendSpec:
         simulator_install="pip install ./plugins/unidev-torch-simulator  # in unidev's repository",
         namespaces=("unidev_torch_simulator",),  # its lines are not the user's
         group_setting="unidev_torch.group:TorchSetting",
+        forks=Forks(
+            modules=("torch._dynamo", "unidev_torch.group.engine", "unidev_torch.models"),
+            reads=("TORCH", "PYTORCH_"),
+            reseed="torch:seed",
+            simulates=True,
+        ),
     )
