@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import run_samples
 import run_with_adam
+import torch
 
 import unidev
 from unidev.system.host.host import WorkerHost
@@ -218,3 +219,8 @@ def test_a_process_that_waits_for_the_others_of_torchrun_says_so() -> None:
         waiting.communicate()
     assert said.startswith("unidev: waiting for the other 3 workers that torchrun has started")
     assert "unset RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT: " in said
+
+
+def test_each_worker_draws_its_own_numbers_though_all_are_forked_from_one() -> None:
+    found = unidev.run(torch.initial_seed, workers=3, backend="torch", gpus_per_worker=0)
+    assert len({*found}) == 3

@@ -266,10 +266,10 @@ def _template(
     start: str | None, gpus: int, backend: str, arrangement: Arrangement, prepared: dict[str, Any]
 ) -> str:
     """The statements before workers fork; "" if each is to be a new process."""
-    reason = _why_not_forked(gpus, backend, arrangement) if start != "spawn" else None
-    if reason is not None and start == "fork":
+    reason = "" if start == "spawn" else _why_not_forked(gpus, backend, arrangement)
+    if reason and start == "fork":
         raise UnsupportedOperation("unidev.run(start='fork')", reason)
-    if start == "spawn" or reason is not None:
+    if reason is not None:
         return ""
     general = {name: value for name, value in prepared.items() if not name.startswith("init_main_")}
     given = f"{backend!r}, {pickle.dumps(general)!r}"

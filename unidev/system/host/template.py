@@ -93,8 +93,8 @@ class Template:
     ) -> Fork | None:  # fmt: skip
         """A fork that executes ``job.program``; None if it does not fork, or has ended.
 
-        Its stdout and stderr are the first two of ``files``; its arguments are the number of its
-        parent, its own numbers of the other files, and ``words``. ``wait_for`` waits for an answer.
+        Its stdout and stderr are the first two of ``files``; its arguments are its parent's number,
+        those of the other files, and ``words``. ``wait_for`` waits for an answer.
         """
         answer = b""
         with suppress(BrokenPipeError, ConnectionResetError):  # it has ended
@@ -157,15 +157,13 @@ def main() -> str:
     except BaseException:  # noqa: BLE001  a framework's import; each worker, started anew, meets it
         os._exit(1)
     may_fork = threading.active_count() == 1 and not initialised_by(os.getpid())
-    nothing = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nothing, 1)  # whoever reads at the other end is not to wait for this process
-    os.dup2(nothing, 2)
-    os.close(nothing)
+    for stream in (1, 2):
+        os.dup2(0, stream)  # whoever reads at the other end is not to wait for this process
     gc.freeze()
-    this, pids = os.getpid(), list[int]()
+    this = os.getpid()
     while True:
         message, files, flags, _ = socket.recv_fds(requests, _MESSAGE_BYTES, _MOST_FILES)
-        if message in (b"", _ALL):
+        if message in (b"", _ALL):  # the first of a starter that has ended
             break
         is_cut = flags & socket.MSG_CTRUNC  # there were too many open files
         answer = -errno.EMFILE if is_cut else _fork() if may_fork else 0
@@ -178,14 +176,9 @@ def main() -> str:
                 os.close(files[number - 1])
             sys.argv[1:] = map(str, [this, *files[2:], *words])
             return str(wanted)
-        pids += [answer] * (answer > 0)
         for each in files:
             os.close(each)
         requests.send(str(answer).encode())
-    if not message:  # the starter has given up
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
     with suppress(ChildProcessError, BrokenPipeError):
         while True:
             pid, status = os.wait()
