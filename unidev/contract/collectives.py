@@ -144,12 +144,9 @@ class Collectives(BackendPart, ABC):
 class OperatorCollectives(Collectives):
     """The fast way to ``Collectives``, by slices, ``reshape`` and Python's operators.
 
-    Two methods are required; override ``combine`` and ``scale`` where they can write in place.
+    ``extreme`` is required, and ``concatenate``, which gives new memory also of a single tensor.
+    Override ``combine`` and ``scale`` where they can write in place.
     """
-
-    @abstractmethod
-    def concatenate(self, tensors: Sequence[Tensor]) -> Tensor:
-        """As above: in new memory, also of a single one; differentiable."""
 
     @abstractmethod
     def extreme(self, a: Tensor, b: Tensor, op: str) -> Tensor:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ListedModels(Models):
-    """The fast way to ``Models``, where a part that moves is a tensor: two methods are required.
+    """The fast way to ``Models``, where a part that moves is a tensor: by ``listed`` and ``swap``.
 
     ``parameters``, ``trainable``, ``tensors``, ``parts`` and ``stored`` come from ``listed``, and
     ``twin`` and ``write`` from the backend's ``copy_to`` and ``from_numpy``. Override what the
@@ -30,10 +30,6 @@ class ListedModels(Models):
         True: a parameter; False: a frozen parameter; None: a buffer. Names are as in ``stored``, so
         a tied parameter comes under each of its names. Changes and computes nothing.
         """
-
-    @abstractmethod
-    def swap(self, part: Tensor, twin: Tensor) -> None:
-        """As in ``Models``: exchange the memory of two tensors, with what is kept beside it."""
 
     def gradient(self, x: Tensor) -> Tensor | None:  # noqa: ARG002
         """The gradient that the framework keeps with ``x``: ``x.grad``; by default, none."""
