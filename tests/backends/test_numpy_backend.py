@@ -63,18 +63,7 @@ def test_an_array_of_objects_is_refused_as_its_copy_would_share_them() -> None:
             unidev.shares_memory(x, x)
 
 
-def test_dtypes_are_taken_by_name_by_numpys_class_and_by_numpys_own() -> None:
-    for spec in ("float64", np.float64, np.dtype("float64"), np.dtype(">f8")):
-        assert unidev.zeros(2, dtype=spec).dtype == np.dtype("float64")
-
-
 @pytest.mark.parametrize("spec", ["bfloat16", "float", "f8", "O", np.void, np.dtype("U3"), int])
 def test_other_dtypes_are_refused_with_those_there_are(spec: object) -> None:
     with pytest.raises(unidev.UnsupportedDtypeError, match=r"it has bool, int8, .*complex128"):
         unidev.array([1], dtype=spec)
-
-
-def test_numpys_scalars_are_numbers_and_no_tensors() -> None:
-    with pytest.raises(unidev.NotATensorError, match=r"numpy\.float32"):
-        unidev.copy_to(np.float32(1), "cpu")
-    assert unidev.copy_to([np.float32(1), np.zeros(1)], "cpu")[0] == 1

@@ -37,13 +37,6 @@ def test_layers_go_by_the_portable_names(models: NumpyModels) -> None:
     assert list(models.stored(nn.dense(2, 2))) == ["weight", "bias"]
 
 
-def test_a_checkpoint_holds_a_tied_array_under_each_of_its_names(models: NumpyModels) -> None:
-    tied = unidev.zeros(2)
-    stored = models.stored({"a": tied, "b": [tied]})
-    assert list(stored) == ["a", "b.0"]
-    assert stored["a"].tensor is stored["b.0"].tensor is tied
-
-
 def test_nothing_is_frozen_and_buffers_are_no_parameters(models: NumpyModels) -> None:
     names = [name for name in models.tensors(net()) if "running" not in name]
     assert list(models.parameters(net())) == list(models.trainable(net())) == names
@@ -58,54 +51,11 @@ def test_two_arrays_of_one_name_are_refused(models: NumpyModels) -> None:
             ask(model)
 
 
-def test_arrays_deep_in_tuples_have_names_too(models: NumpyModels) -> None:
-    assert list(models.tensors(({"a": [np.zeros(1)]}, np.zeros(1), 3))) == ["0.a.0", "1"]
-
-
 def test_each_array_is_one_part_wherever_it_stands(models: NumpyModels) -> None:
     tied, shared = unidev.zeros(2), nn.dense(2, 2)
     parts = models.parts([tied, {"again": tied}, unidev.ones(1)], None)
     assert [len(part.places) for part in parts] == [2, 1]
     assert len(models.parts(nn.sequential(shared, shared), None)) == 2
-
-
-def test_parts_swapped_twice_are_as_they_were(models: NumpyModels) -> None:
-    model = [unidev.ones(2), {"x": unidev.zeros(2)}]
-    before = [model[0], model[1]["x"]]
-    parts = models.parts(model, None)
-    twins = [models.twin(part, unidev.gpu(1)) for part in parts]
-    assert unidev.device_of(model) is unidev.cpu()
-    for _ in range(2):
-        for pair in zip(parts, twins, strict=True):
-            models.swap(*pair)
-        there = unidev.device_of(model)
-        assert all(models.is_on(part, there) for part in parts)
-    assert there is unidev.cpu()
-    assert [model[0] is before[0], model[1]["x"] is before[1]] == [True, True]
-
-
-def test_a_container_that_cannot_be_looked_into_is_refused_by_its_path(models: NumpyModels) -> None:
-    with pytest.raises(unidev.UnsupportedOperation, match=r"the set at 'a.0' of a model"):
-        models.tensors({"a": [{1}]})
-
-
-def test_a_model_that_contains_itself_is_refused_by_its_path(models: NumpyModels) -> None:
-    model: list[Any] = [np.zeros(1)]
-    model.append({"again": model})
-    with pytest.raises(unidev.InvalidDataError, match=r"contains itself, at '1.again'"):
-        models.tensors(model)
-
-
-@pytest.mark.parametrize("device", ["cpu", "gpu:1"])
-def test_values_of_the_host_are_written_into_the_same_memory(
-    models: NumpyModels, device: str
-) -> None:
-    x = unidev.zeros((2, 3), device=device)
-    seen = x[0]
-    models.write(x, np.arange(6, dtype="f4").reshape(3, 2).T)
-    assert unidev.device_of(x) is unidev.as_device(device)
-    assert models.read(x).tolist() == [[0, 2, 4], [1, 3, 5]]
-    assert unidev.to_numpy(seen).tolist() == [0, 2, 4]
 
 
 def test_reading_takes_no_copy_of_numpys_own_arrays_and_refuses_what_has_no_values(

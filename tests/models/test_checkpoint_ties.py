@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import safetensors.numpy
-from checkpoint_samples import metadata_of, problems_of
+from checkpoint_samples import problems_of
 
 import unidev
 from unidev.backends.loading import load_backend
@@ -28,16 +27,6 @@ def file(tmp_path: Path) -> Path:
 
 def tied(x: np.ndarray) -> dict[str, Any]:
     return {"first": x, "other": [x, np.zeros(2)], "third": x}
-
-
-def test_a_tied_weight_is_stored_once_and_tied_after(file: Path) -> None:
-    unidev.save_parameters(tied(np.arange(3.0)), file)
-    assert set(safetensors.numpy.load_file(file)) == {"first", "other.1"}
-    assert json.loads(metadata_of(file)["unidev.ties"]) == {"first": ["other.0", "third"]}
-    model = tied(np.zeros(3))
-    unidev.load_parameters(model, file)
-    assert model["first"] is model["other"][0] is model["third"]
-    assert model["first"].tolist() == [0, 1, 2]
 
 
 def test_a_tie_in_the_file_alone_gives_each_the_values(file: Path) -> None:

@@ -29,26 +29,6 @@ def numbered(count: int) -> Iterator[np.ndarray[Any, Any]]:
         yield np.full(2, float(number))
 
 
-@pytest.mark.parametrize("depth", [1, 2, 5])
-def test_so_many_batches_are_made_ahead_and_not_one_more(depth: int) -> None:
-    made, asked = [], threading.Semaphore(0)
-
-    def counted() -> Iterator[Any]:
-        for x in numbered(20):
-            made.append(x)
-            asked.release()
-            yield x
-
-    batches = iter(unidev.prefetch(counted(), "cpu", depth=depth))
-    for _ in range(depth):
-        assert asked.acquire(timeout=60)
-    for taken in range(1, 5):
-        next(batches)
-        assert asked.acquire(timeout=60)
-        assert len(made) == depth + taken
-    del batches
-
-
 def test_the_next_batch_is_read_while_this_one_is_in_use() -> None:
     in_use = threading.Event()
 

@@ -74,16 +74,6 @@ def test_a_key_of_another_type_is_named_by_its_type(two_gpus: None) -> None:
         unidev.check_same_device({Key(): on("gpu:0"), "b": on("gpu:1")})
 
 
-def test_same_device_looks_into_all_arguments(two_gpus: None) -> None:
-    assert unidev.same_device()
-    assert unidev.same_device([], {})
-    assert unidev.same_device(on("gpu:1"), [on("gpu:1"), "text"])
-    assert not unidev.same_device(on("gpu:1"), [on("gpu:0")])
-    for bad in (None, 5, "x"):
-        with pytest.raises(unidev.NotATensorError):
-            unidev.same_device(on("cpu"), bad)
-
-
 def test_an_extent_of_no_bytes_is_shared_with_nothing_also_inside_another(monkeypatch) -> None:
     extents = {1: [unidev.Extent(100, 50)], 2: [unidev.Extent(120, 0)], 3: [unidev.Extent(149, 9)]}
     backend = unidev.active_backend()

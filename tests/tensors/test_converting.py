@@ -40,18 +40,6 @@ def test_copy_is_true_false_or_none(copy: Any) -> None:
         unidev.convert(np.ones(3), "numpy", copy=copy)
 
 
-def test_bad_input_is_an_error_that_says_what_to_do(two_gpus: None) -> None:
-    x = np.ones(3)
-    with pytest.raises(unidev.BackendNotFoundError, match="there is no backend 'jaxx'"):
-        unidev.convert(x, "jaxx")
-    with pytest.raises(unidev.BackendNotFoundError, match="must be a string"):
-        unidev.convert(x, np)  # type: ignore[arg-type]
-    with pytest.raises(unidev.NotATensorError, match="not an object of type int"):
-        unidev.convert(3, "numpy")
-    with pytest.raises(unidev.DeviceNotFoundError, match="gpu:7 is not available"):
-        unidev.convert(x, "numpy", device="gpu:7")
-
-
 def test_an_error_in_a_container_says_where(two_gpus: None) -> None:
     x = np.ones(3)
     tree = {"n": 1, "batch": [x, unidev.ones(2, device="gpu:1")]}

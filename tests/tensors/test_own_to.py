@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import unidev
@@ -37,22 +36,6 @@ def raises(odd: Odd) -> Any:
     raise KeyError("no device of that name")
 
 
-def test_it_is_moved_by_its_own_to_on_a_copy(two_gpus: None) -> None:
-    x = unidev.ones(2)
-    graph = Graph(x, "first")
-    for moved in (unidev.as_in_device(graph, "gpu:1"), unidev.copy_to([graph, x], "gpu:1")[0]):
-        assert type(moved) is Graph
-        assert moved is not graph
-        assert unidev.device_of(moved) is unidev.gpu(1)
-        assert moved.note == "first"
-        assert graph.x is x
-    assert unidev.as_in_device([graph, x], "cpu")[0] is graph
-    assert unidev.device_put({"g": graph, "n": np.ones(1)}, "gpu:0")["g"].x is not x
-    with pytest.raises(unidev.DeviceMismatchError) as caught:
-        unidev.check_same_device(g=graph, x=unidev.ones(1, device="gpu:0"))
-    assert set(caught.value.devices) == {"g.x", "x"}
-
-
 @pytest.mark.parametrize(
     ("returned", "said"),
     [
@@ -66,11 +49,6 @@ def test_a_to_that_does_something_else_is_refused(returned: Any, said: str, two_
         unidev.copy_to(tree, "gpu:1")
     assert str(caught.value).startswith("at ['odd'][0]: ")
     assert "Odd holds a tensor, at .x in it" in str(caught.value)
-
-
-def test_a_copy_where_it_is_must_be_one() -> None:
-    with pytest.raises(unidev.UnsupportedContainerError, match=r"copied nothing: \.x has the mem"):
-        unidev.copy_to(Graph(unidev.ones(2)), "cpu")
 
 
 def test_only_transfers_call_it(two_gpus: None) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from mutant_matrix import KEPT
 from mutants import MUTANTS
-from mutation import cover, rows
-from mutation.rows import Row, Rows
+from mutation import rows
 
 from unidev_conformance.running.catalog import all_checks
 
@@ -22,44 +21,11 @@ else:
 if TYPE_CHECKING:
     from pathlib import Path
 
-CAUGHT = {
-    "a": frozenset({"x.one", "x.two"}),
-    "b": frozenset({"x.one", "x.two"}),
-    "c": frozenset({"x.two"}),
-    "d": frozenset({"x.two", "x.three"}),
-}
-
-
-def test_mutants_of_one_row_are_alike() -> None:
-    assert cover.alike(CAUGHT) == [["a", "b"]]
-
-
-def test_a_check_is_replaceable_unless_a_mutant_has_no_other() -> None:
-    checks = ["x.one", "x.two", "x.three", "x.four"]
-    assert cover.replaceable(CAUGHT, checks) == ["x.one", "x.three", "x.four"]
-
-
-def test_a_cover_takes_what_adds_the_most() -> None:
-    assert cover.cover(cover.turned(CAUGHT)) == ["x.two"]
-    assert cover.cover(CAUGHT) == ["a", "d"]
-    assert cover.cover({}) == []
-
-
-def test_a_check_that_a_mutant_names_and_that_passes_is_told() -> None:
-    named = {**CAUGHT, "c": frozenset({"x.two", "x.four"})}
-    assert cover.misnamed(CAUGHT, named) == {"c": frozenset({"x.four"})}
-
 
 def test_mutants_that_stay_exist_and_have_a_reason() -> None:
     kept = tomllib.loads(KEPT.read_text(encoding="utf-8"))["mutants"]
     assert set(kept) <= set(MUTANTS)
     assert all(kept.values())
-
-
-def test_rows_are_read_back_by_the_next_run(tmp_path: Path) -> None:
-    row = Row("a", 2, {"x.one": "fail"}, 3, ["x.two"], 1.5)
-    Rows(tmp_path / "new" / "r.jsonl").add(row)
-    assert Rows(tmp_path / "new" / "r.jsonl").found == {("a", 2): row}
 
 
 @pytest.mark.slow

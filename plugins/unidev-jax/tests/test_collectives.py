@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -24,33 +23,6 @@ class Scaled(nnx.Module):
 
     def __call__(self, x):
         return x * self.weight[...] * self.factor
-
-
-@pytest.mark.parametrize("dtype", ["int64", "float64"])
-def test_sums_keep_64_bits_where_jax_has_them_disabled(dtype):
-    xs = [unidev.array(np.array([2**40 + i], dtype), device=d) for i, d in enumerate(DEVICES)]
-    for total, device in zip(unidev.all_reduce(xs), DEVICES, strict=True):
-        assert unidev.to_numpy(total).tolist() == [3 * 2**40 + 3]
-        assert str(unidev.device_of(total)) == device
-        assert total.committed
-
-
-def test_gradients_end_at_a_reduction():
-    def loss(x):
-        (total, _) = unidev.all_reduce([x, unidev.ones(3, device="gpu:1")])
-        return (x * total).sum()
-
-    x = unidev.full((3,), 2.0, device="gpu:0")
-    assert unidev.to_numpy(jax.grad(loss)(x)).tolist() == [3, 3, 3]
-
-
-def test_parts_of_a_batch_are_on_their_devices():
-    x = unidev.array(np.arange(12, dtype=np.float32).reshape(6, 2), device="gpu:0")
-    parts = unidev.split_batch(x, DEVICES)
-    assert [unidev.to_numpy(part).tolist() for part in parts] == [
-        [[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]
-    ]  # fmt: skip
-    assert [str(unidev.device_of(part)) for part in parts] == DEVICES
 
 
 @pytest.mark.parametrize("layout", [sparse.BCOO, sparse.BCSR])

@@ -56,31 +56,6 @@ def test_an_error_in_the_loss_ends_recording():
     assert not mx.util.is_np_array()
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("is_legacy", [False, True])
-@pytest.mark.parametrize("device", DEVICES)
-def test_sgd_is_exact_and_in_place(dtype, is_legacy, device):
-    values = np.array([[1.25, -3.0], [0.1, 7.0]], dtype)
-    slope = np.array([[0.3, 2.0], [-1.0, 1e-3]], dtype)
-    x, down = (unidev.array(a, device=device) for a in (values, slope))
-    if is_legacy:
-        x, down = x.as_nd_ndarray(), down.as_nd_ndarray()
-    handle = x.handle.value
-    with autograd.record():
-        assert unidev.sgd(x, down, lr=0.1) is x
-    assert x.handle.value == handle
-    expected = values.astype("float64") - np.dtype(dtype).type(0.1).astype("float64") * slope
-    assert np.dtype(x.dtype) == dtype
-    assert np.allclose(x.asnumpy(), expected, rtol=2 * np.finfo(dtype).eps, atol=0)
-
-
-@pytest.mark.parametrize("shape", [(), (0, 3), (2,)])
-def test_sgd_takes_every_shape(shape):
-    x = unidev.ones(shape)
-    unidev.sgd(x, unidev.ones(shape), lr=0.25)
-    assert unidev.to_numpy(x).tolist() == np.full(shape, 0.75).tolist()
-
-
 def test_a_sparse_gradient_is_a_sparse_step():
     layer = gluon.nn.Embedding(5, 2, sparse_grad=True, weight_initializer=mx.init.One())
     layer.initialize()

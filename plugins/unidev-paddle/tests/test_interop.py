@@ -26,14 +26,6 @@ def test_a_sparse_tensor_is_refused() -> None:
             unidev.convert(x, "numpy", copy=copy)
 
 
-def test_a_simulated_gpu_is_read_through_the_host() -> None:
-    x = unidev.array([[1.0, 2.0]], device="gpu:1")
-    y = unidev.convert(x, "numpy", device="cpu")
-    assert y.tolist() == [[1, 2]]
-    with pytest.raises(UnsupportedOperation, match="simulated"):
-        unidev.convert(x, "numpy", copy=False)
-
-
 def test_shared_memory_is_kept_when_its_tensor_is_resized():
     x = paddle.ones([1000]).cpu()
     y = unidev.convert(x, "numpy", copy=False)

@@ -41,14 +41,6 @@ def test_a_variable_that_was_reduced_can_be_trained_alone() -> None:
     assert trees[1][0].numpy().tolist() == [5, 2]
 
 
-def test_results_are_tensors_beside_the_variables() -> None:
-    trees = variables(2.0)
-    reduced = unidev.all_reduce(trees, "mean")
-    assert [type(x).__name__ for x in reduced[1]] == ["EagerTensor", "EagerTensor"]
-    assert unidev.device_of(reduced[1]) is unidev.gpu(1)
-    assert not unidev.shares_memory(reduced[0][0], trees[0][0])
-
-
 def test_variables_of_keras() -> None:
     with unidev.gpu(0):
         first = keras.Variable([1.0, 2.0])

@@ -134,21 +134,6 @@ def composites():
     }
 
 
-@pytest.mark.parametrize("name", composites())
-def test_composite_tensors_are_copied_by_their_parts(name):
-    x = composites()[name]
-    moved = unidev.as_in_device(x, "gpu:3")
-    assert type(moved) is type(x)
-    assert str(unidev.device_of(moved)) == "gpu:3"
-    assert unidev.as_in_device(moved, "gpu:3") is moved
-    before = tf.nest.flatten(x, expand_composites=True)
-    after = tf.nest.flatten(unidev.copy_to(moved, "gpu:3"), expand_composites=True)
-    assert len(before) == len(after) >= 2
-    for old, new in zip(before, after, strict=True):
-        assert new.device == full_name(4)
-        assert new.numpy().tolist() == old.numpy().tolist()
-
-
 def test_a_ragged_tensor_has_its_like_and_others_are_refused_by_name():
     for name, x in composites().items():
         if name == "ragged":

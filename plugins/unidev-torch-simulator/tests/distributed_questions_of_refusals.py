@@ -31,21 +31,6 @@ def what_nccl_refuses():
     refused(lambda: dist.group.WORLD.merge_remote_group(None, 2), "merge_remote_group")
 
 
-def calls_with_cpu_tensors():
-    here, there = torch.ones(3), mine()
-    both = [mine() for _ in ALL]
-    mixed = [here, *both[1:]]
-    return {
-        "all_gather into": lambda: dist.all_gather(mixed, there),
-        "all_gather_into_tensor": lambda: dist.all_gather_into_tensor(torch.zeros(3 * SIZE), there),
-        "reduce_scatter": lambda: dist.reduce_scatter(there, mixed),
-        "reduce_scatter_tensor": lambda: dist.reduce_scatter_tensor(there, torch.zeros(3 * SIZE)),
-        "all_to_all": lambda: dist.all_to_all(mixed, both),
-        "all_to_all_single": lambda: dist.all_to_all_single(full(0, SIZE), torch.zeros(SIZE)),
-        "coalesced": lambda: dist.all_reduce_coalesced([there, here]),
-    }
-
-
 def is_refused_for_cpu_tensors(call):
     try:
         call()
@@ -57,8 +42,17 @@ def is_refused_for_cpu_tensors(call):
 
 @question
 def cpu_tensors():
-    here, both = torch.ones(3), [mine() for _ in ALL]
-    calls = calls_with_cpu_tensors() | {  # torch itself refuses these
+    here, there, both = torch.ones(3), mine(), [mine() for _ in ALL]
+    mixed = [here, *both[1:]]
+    calls = {
+        "all_gather into": lambda: dist.all_gather(mixed, there),
+        "all_gather_into_tensor": lambda: dist.all_gather_into_tensor(torch.zeros(3 * SIZE), there),
+        "reduce_scatter": lambda: dist.reduce_scatter(there, mixed),
+        "reduce_scatter_tensor": lambda: dist.reduce_scatter_tensor(there, torch.zeros(3 * SIZE)),
+        "all_to_all": lambda: dist.all_to_all(mixed, both),
+        "all_to_all_single": lambda: dist.all_to_all_single(full(0, SIZE), torch.zeros(SIZE)),
+        "coalesced": lambda: dist.all_reduce_coalesced([there, here]),
+        # Torch itself refuses these.
         "all_gather": lambda: dist.all_gather(both, here),
         "gather": lambda: dist.gather(here, both if RANK == 0 else None, 0),
         "scatter": lambda: dist.scatter(here, both if RANK == 0 else None, 0),

@@ -51,8 +51,7 @@ def _asked(
     folder: Path, size: int, name: str = "cuda", only: Sequence[str] = (), **variables: str
 ) -> list[dict[str, Any]]:
     """For each rank its answers to the questions of both programs, or to some."""
-    kinds = ("found", "caught", "without")
-    answers: list[dict[str, Any]] = [{kind: {} for kind in kinds} for _ in range(size)]
+    answers: list[dict[str, Any]] = [{} for _ in range(size)]
     for program in (COLLECTIVES, TRAINING):
         chosen = [each for each in only if PROGRAMS[each] == program]
         if only and not chosen:
@@ -67,8 +66,7 @@ def _asked(
             lines = [line for line in output.splitlines() if line.startswith("found ")]
             assert len(lines) == 1, errors[-4000:]
             assert each.returncode == 0, errors[-4000:]
-            for kind, found in json.loads(lines[0].removeprefix("found ")).items():
-                answer[kind].update(found)
+            answer.update(json.loads(lines[0].removeprefix("found ")))
     return answers
 
 
@@ -90,27 +88,17 @@ def detail(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_in_two_processes(name: str, two: list[dict[str, Any]]) -> None:
-    assert [each["found"][name] for each in two] == ["ok", "ok"]
+    assert [each[name] for each in two] == ["ok", "ok"]
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_in_three_processes(name: str, three: list[dict[str, Any]]) -> None:
-    assert [each["found"][name] for each in three] == ["ok", "ok", "ok"]
+    assert [each[name] for each in three] == ["ok", "ok", "ok"]
 
 
 @pytest.mark.parametrize("name", IN_DETAIL)
 def test_with_torchs_own_checks_of_each_call(name: str, detail: list[dict[str, Any]]) -> None:
-    assert [each["found"][name] for each in detail] == ["ok", "ok"]
-
-
-def test_each_mutant_is_caught(two: list[dict[str, Any]]) -> None:
-    assert len(two[0]["caught"]) > 30
-    assert [name for name, caught in two[0]["caught"].items() if not caught] == []
-
-
-def test_each_collective_has_a_mutant(two: list[dict[str, Any]]) -> None:
-    without = {*two[0]["without"]} & {*two[1]["without"]}  # one sends, the other receives
-    assert without == {"ALLGATHER_COALESCED", "RECV_ANY_SOURCE"}  # which NCCL refuses
+    assert [each[name] for each in detail] == ["ok", "ok"]
 
 
 def test_each_operator_of_torch_is_ours_and_one_that_it_adds_is_refused_by_name() -> None:

@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import torch
 
 import unidev
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 def on(index: int, *values: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     return torch.tensor(values, dtype=dtype).to(f"sim:{index}")
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: [on(1, 1.0, 2.0), on(1, 3.0)],
-        lambda: [on(1, [1.0, 2.0], [3.0, 4.0]), on(1, [5.0, 6.0])],
-        lambda: [on(1, [1.0, 2.0], [3.0, 4.0]).T, on(1, [5.0, 6.0], [7.0, 8.0])],  # not contiguous
-        lambda: [on(1, 1.0), on(1, 2, dtype=torch.int64)],  # promoted
-        lambda: [on(1), on(1, [1.0, 2.0])],  # torch's old kind of empty tensor
-        lambda: [on(1, 1 + 2j, dtype=torch.complex64).conj(), on(1, 3j, dtype=torch.complex64)],
-        lambda: [on(1, [1.0, 2.0])],
-    ],
-)
-def test_cat_gives_what_it_gives_on_the_cpu(make: Callable[[], list[torch.Tensor]]) -> None:
-    xs = make()
-    for dim in range(-1, xs[-1].dim()):
-        try:
-            expected = torch.cat([x.cpu() for x in xs], dim)
-        except RuntimeError:
-            with pytest.raises(RuntimeError):
-                torch.cat(xs, dim)
-            continue
-        found = torch.cat(xs, dim)
-        assert found.device == xs[0].device
-        assert found.untyped_storage().data_ptr() != xs[0].untyped_storage().data_ptr()
-        assert torch.equal(found.cpu(), expected)
-        assert found.dtype == expected.dtype
-
-
-def test_cat_has_a_gradient_and_refuses_to_mix() -> None:
-    x = on(0, 1.0, 2.0).requires_grad_()
-    torch.cat([x, x * 3]).sum().backward()
-    assert x.grad is not None
-    assert x.grad.tolist() == [4, 4]
-    with pytest.raises(RuntimeError, match=r"same device.*sim:1"):
-        torch.cat([on(0, 1.0), on(1, 1.0)])
-    with pytest.raises(RuntimeError, match="Sizes of tensors must match"):
-        torch.cat([on(0, [1.0]), on(0, [1.0, 2.0])], 0)
 
 
 def test_foreach_copy_writes_as_copy_does() -> None:
@@ -67,21 +25,6 @@ def test_foreach_copy_writes_as_copy_does() -> None:
         assert target._version > version
     with pytest.raises(RuntimeError, match="same"):
         torch._foreach_copy_(targets, sources[:1])
-
-
-def test_add_in_place_is_as_on_the_cpu() -> None:
-    x, y = on(0, 1.0, 2.0), on(0, 3.0, 4.0)
-    address = x.data_ptr()
-    assert x.add_(y, alpha=2) is x
-    assert x.tolist() == [7, 10]
-    assert x.data_ptr() == address
-    assert x.add_(1).tolist() == [8, 11]
-    assert x.add_(on(0, [1.0], [2.0])[1]).tolist() == [10, 13]  # broadcast
-    for other in (on(1, 1.0, 2.0), torch.ones(2)):
-        with pytest.raises(RuntimeError, match="same device"):
-            x.add_(other)
-    with pytest.raises(RuntimeError, match="can't be cast"):
-        on(0, 1, dtype=torch.int64).add_(on(0, 1.5))
 
 
 def test_reductions_of_parameters_expanded_and_inference_tensors() -> None:

@@ -57,22 +57,6 @@ def test_nothing_done_between_two_steps_leaves_a_replica_behind(
     check_replicas(net)
 
 
-def test_both_running_statistics_are_means_by_rows_and_batches_are_counted_once() -> None:
-    x, y = batch(7)
-    net = unidev.DataParallel(normed(), THREE[:2])
-    unidev.value_and_grad(squares)(net, x, y)
-    expected = {"running_mean": torch.zeros(8), "running_var": torch.zeros(8)}
-    for share in x.cpu().split((4, 3)):
-        alone = normed()
-        alone(share)
-        for name, total in expected.items():
-            total.add_(getattr(alone[1], name) * len(share) / 7)
-    for name, mean in expected.items():
-        assert torch.allclose(getattr(net.model[1], name).cpu(), mean, atol=1e-6), name
-    assert net.model[1].num_batches_tracked.item() == 1
-    check_replicas(net)
-
-
 def test_in_inference_mode_statistics_keep_their_bits() -> None:
     x, y = batch()
     net = unidev.DataParallel(normed(), THREE)

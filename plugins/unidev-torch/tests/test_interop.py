@@ -18,22 +18,6 @@ if TYPE_CHECKING:
     from fresh_programs import Python
 
 
-def numbers(dtype: str = "float32", shape: tuple[int, ...] = (2, 3)) -> np.ndarray[Any, Any]:
-    return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-
-
-def test_nothing_writes_to_a_read_only_array() -> None:
-    x = numbers()
-    x.flags.writeable = False
-    y = unidev.convert(x, "torch")
-    y.zero_()
-    assert x.ravel().tolist() == [0, 1, 2, 3, 4, 5]
-    with pytest.raises(UnsupportedOperation, match="cannot be written to, but a tensor of torch"):
-        unidev.convert(x, "torch", copy=False)
-    broadcast = np.broadcast_to(numbers(), (3, 2, 3))
-    assert unidev.convert(broadcast, "torch").is_contiguous()
-
-
 @pytest.mark.parametrize(
     ("x", "reason"),
     [
@@ -74,22 +58,6 @@ def test_sparse_nested_and_released_tensors_are_refused() -> None:
     for copy in (None, False, True):
         with pytest.raises(unidev.DeletedTensorError):
             unidev.convert(gone, "numpy", copy=copy)
-
-
-def test_simulated_gpus_keep_their_index_and_never_share() -> None:
-    x = torch.arange(6.0, device="sim:2").reshape(2, 3)
-    y = unidev.convert(x, "numpy")
-    assert str(unidev.device_of(y)) == "gpu:2"
-    assert y.view(np.ndarray).tolist() == [[0, 1, 2], [3, 4, 5]]
-    z = unidev.convert(y, "torch", device="gpu:0")
-    assert str(z.device) == "sim:0"
-    assert z.tolist() == x.tolist()
-    assert unidev.convert(x.T, "numpy", device="cpu").tolist() == x.T.tolist()
-    assert unidev.convert(np.arange(3), "torch", device="gpu:3").tolist() == [0, 1, 2]
-    with pytest.raises(UnsupportedOperation, match="gpu:2 of torch is simulated"):
-        unidev.convert(x, "numpy", copy=False)
-    with pytest.raises(UnsupportedOperation, match="not on gpu:3"):
-        unidev.convert(np.arange(3), "torch", device="gpu:3", copy=False)
 
 
 def test_the_first_call_loads_the_other_framework(warm_python: Python) -> None:

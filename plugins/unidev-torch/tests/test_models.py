@@ -50,25 +50,6 @@ def test_a_gradient_that_an_old_loss_leaves_behind_is_brought_along_next_time() 
     assert model.weight.grad.tolist() == [2.0, 2.0, 2.0]
 
 
-def test_views_of_one_storage_are_views_of_one_storage_after_it() -> None:
-    flat = torch.arange(12.0)
-    model = nn.Module()
-    model.first = nn.Parameter(flat[2:6].view(2, 2))
-    model.second = nn.Parameter(flat[6:10])
-    model.register_buffer("overlap", flat[4:8])
-    model.register_buffer("bits", flat[8:9].view(torch.int32))
-    unidev.place(model, "gpu:1")
-    assert model.second.untyped_storage().data_ptr() == model.first.untyped_storage().data_ptr()
-    assert model.first.tolist() == [[2.0, 3.0], [4.0, 5.0]]
-    assert model.second.tolist() == [6.0, 7.0, 8.0, 9.0]
-    assert model.bits.view(torch.float32).tolist() == [8.0]
-    with torch.no_grad():
-        model.overlap.fill_(-1)
-    assert model.first.tolist() == [[2.0, 3.0], [-1.0, -1.0]]
-    assert model.second.tolist() == [-1.0, -1.0, 8.0, 9.0]
-    assert model.first.untyped_storage().nbytes() <= 10 * 4
-
-
 def test_a_view_takes_only_its_own_bytes_along() -> None:
     model = nn.Module()
     model.register_buffer("corner", torch.zeros(1000, 1000)[:2, :2])
@@ -84,18 +65,6 @@ def test_an_expanded_buffer_stays_as_small_as_it_is() -> None:
     unidev.place(model, "gpu:1")
     assert torch.sim.memory_allocated(1) - before == 4 * 4
     assert model.mask.sum().item() == 4000
-
-
-def test_conjugated_and_channels_last_weights_keep_values_and_strides() -> None:
-    model = nn.Module()
-    values = torch.randn(4, dtype=torch.cfloat)
-    model.register_buffer("conjugate", values.conj())
-    model.register_buffer("plain", values)
-    model.conv = nn.Conv2d(3, 4, 3).to(memory_format=torch.channels_last)
-    strides = model.conv.weight.stride()
-    unidev.place(model, "gpu:1")
-    assert torch.equal(model.conjugate.cpu().resolve_conj(), values.cpu().conj().resolve_conj())
-    assert model.conv.weight.stride() == strides
 
 
 @pytest.mark.parametrize("kind", [nn.RNN, nn.LSTM, nn.GRU])

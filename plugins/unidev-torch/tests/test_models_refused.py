@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import gc
 import linecache
 import signal
 import sys
@@ -18,7 +17,7 @@ from torch.export.passes import move_to_device_pass
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import unidev
-from unidev_torch.models import TorchModels, swap
+from unidev_torch.models import TorchModels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -190,56 +189,6 @@ def test_a_script_moves() -> None:
         unidev.place(script, "gpu:1")
     assert {x.device for x in script.state_dict().values()} == {GPU}
     assert torch.equal(script(x.to(GPU)).cpu(), expected)
-
-
-def test_memory_that_runs_out_half_way_leaves_everything_where_it_was(monkeypatch) -> None:
-    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(2 * swap._TOGETHER)))
-    before = {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()}
-    twins: list[swap.Part] = []
-    twin_of, to, copies = swap.twin_of, torch.Tensor.to, []
-
-    def kept(*arguments: Any, **options: Any) -> swap.Part:
-        twins.append(twin_of(*arguments, **options))
-        return twins[-1]
-
-    def fails(x: torch.Tensor, device: torch.device) -> torch.Tensor:  # in the middle of a part
-        copies.append(x)
-        if len(copies) > 2.5 * swap._TOGETHER:
-            raise torch.OutOfMemoryError("sim:1 is out of memory")
-        return to(x, device)
-
-    monkeypatch.setattr(swap, "twin_of", kept)
-    monkeypatch.setattr(torch.Tensor, "to", fails)
-    gc.collect()  # of other tests, lest it goes meanwhile
-    used = torch.sim.memory_allocated(1)
-    with pytest.raises(unidev.OutOfDeviceMemoryError, match="it was not moved"):
-        unidev.place(model, "gpu:1")
-    assert {name: (x.data_ptr(), x.device) for name, x in model.named_parameters()} == before
-    assert len(twins) == 2
-    twins.clear()
-    assert torch.sim.memory_allocated(1) == used
-
-
-def test_ctrl_c_between_two_tensors_of_one_storage_puts_both_back(monkeypatch) -> None:
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-    model[1].weight.data = model[0].weight.data
-    give = swap._give
-    calls: list[int] = []
-
-    def interrupted(xs: list[torch.Tensor], new: list[torch.Tensor]) -> None:
-        calls.append(len(xs))
-        if len(xs) == 2 and calls.count(2) == 1:
-            give(xs[:1], new[:1])
-            raise KeyboardInterrupt
-        give(xs, new)
-
-    monkeypatch.setattr(swap, "_give", interrupted)
-    before = {name: x.data_ptr() for name, x in model.named_parameters()}
-    with pytest.raises(KeyboardInterrupt):
-        unidev.place(model, "gpu:1")
-    assert 2 in calls
-    assert {x.device for x in model.parameters()} == {CPU}
-    assert {name: x.data_ptr() for name, x in model.named_parameters()} == before
 
 
 def test_ctrl_c_at_any_line_leaves_the_model_whole_on_one_device() -> None:
@@ -443,16 +392,6 @@ def test_a_trace_that_makes_tensors_elsewhere_is_named() -> None:
     plain = nn.Sequential(torch.jit.trace(nn.Linear(2, 2), x))
     made = unidev.replicate(plain, ["cpu", "gpu:1"])[1].parameters()
     assert {(x.device, x.is_leaf, x.requires_grad) for x in made} == {(GPU, True, True)}
-
-
-def test_a_module_that_fails_to_move_its_own_leaves_all_where_it_was() -> None:
-    model = nn.Sequential(nn.Linear(2, 2), Metric(), Metric(fails=True))
-    weight, seen = model[0].weight.data_ptr(), list(model[1].seen)
-    with pytest.raises(unidev.FrameworkError, match="this one does not move"):
-        unidev.place(model, "gpu:1")
-    assert (model[0].weight.data_ptr(), model[0].weight.device) == (weight, CPU)
-    assert all(a is b for a, b in zip(model[1].seen, seen, strict=True))
-    assert model[1]._device == CPU
 
 
 class Remembering(nn.Module):
