@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fresh_programs import Python, python, warm_python
+from once import once
 
 os.environ["UNIDEV_SIMULATE"] = "4"
 os.environ["UNIDEV_BACKEND"] = "tensorflow"
@@ -27,9 +28,13 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stand-in for a GPU, built for the installed TensorFlow."""
+    return Path(once(tmp_path_factory, "stand_in", _built))
+
+
+def _built(folder: Path) -> str:
     import tensorflow as tf
 
-    built = tmp_path_factory.mktemp("stand_in") / "accelerator.so"
+    built = folder / "accelerator.so"
     done = subprocess.run(
         [
             "g++", "-std=c++17", "-O1", "-fPIC", "-shared", "-fvisibility=hidden",
@@ -41,7 +46,7 @@ def accelerator(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return built
+    return str(built)
 
 
 @pytest.fixture

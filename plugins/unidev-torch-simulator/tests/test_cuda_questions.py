@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from once import once
 
 HERE = Path(__file__).parent
 QUESTIONS = [
@@ -21,8 +22,12 @@ QUESTIONS = [
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, str]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """By question."""
+    return once(tmp_path_factory, "cuda_questions", _asked)
+
+
+def _asked(_: Path) -> dict[str, str]:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(HERE / "cuda_child.py")],
         env={

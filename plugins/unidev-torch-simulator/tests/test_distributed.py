@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from once import once
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,18 +73,20 @@ def _asked(
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return _asked(tmp_path_factory.mktemp("two"), 2, "cuda")
+    return once(tmp_path_factory, "two", lambda folder: _asked(folder, 2, "cuda"))
 
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    return _asked(tmp_path_factory.mktemp("three"), 3, "sim")
+    return once(tmp_path_factory, "three", lambda folder: _asked(folder, 3, "sim"))
 
 
 @pytest.fixture(scope="module")
 def detail(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    folder = tmp_path_factory.mktemp("detail")
-    return _asked(folder, 2, only=IN_DETAIL, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    def ask(folder: Path) -> list[dict[str, Any]]:
+        return _asked(folder, 2, only=IN_DETAIL, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+
+    return once(tmp_path_factory, "detail", ask)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

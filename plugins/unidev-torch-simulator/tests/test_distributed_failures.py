@@ -7,9 +7,10 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+from once import once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,14 +45,7 @@ class Ended(NamedTuple):
 
 @pytest.fixture(scope="module")
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ended]:
-    program, folder = HERE / "distributed_failures.py", tmp_path_factory.mktemp("ended")
-    done = subprocess.run(
-        [sys.executable, program, folder, *CASES],
-        capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, "UNIDEV_SIMULATE": "0", "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-4000:]
-    found = {case: said for case, *said in map(json.loads, done.stdout.splitlines())}
+    found = once(tmp_path_factory, "ended", _ended)
 
     def of(case: str) -> Ended:
         *said, status = found[case]
@@ -59,6 +53,17 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Ended]:
         return Ended(*said)
 
     return of
+
+
+def _ended(folder: Path) -> dict[str, Any]:
+    """By case what the ranks printed, and the status."""
+    done = subprocess.run(
+        [sys.executable, HERE / "distributed_failures.py", folder, *CASES],
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, "UNIDEV_SIMULATE": "0", "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-4000:]
+    return {case: said for case, *said in map(json.loads, done.stdout.splitlines())}
 
 
 @pytest.mark.parametrize("case", SHARED)
