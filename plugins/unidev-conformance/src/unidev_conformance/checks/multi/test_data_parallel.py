@@ -378,5 +378,5 @@ def test_errors(bench: Workbench) -> None:
     with net.replica(1):
         expect(unidev.UnsupportedOperation, net, sample.x)
         expect(unidev.NotAModelError, parallel, sample.model, devices)
-    unidev.place(sample.model, devices[2])
+    unidev.place(sample.model, devices[0])
     expect(unidev.DeviceMismatchError, net, sample.x)
