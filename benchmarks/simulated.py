@@ -32,6 +32,8 @@ OPERATIONS = {
     "relu": "relu({x})",
 }
 TINY_AT_MOST, STEP_AT_MOST, DDP_AT_MOST, HALF_AT_MOST = 2.5, 1.15, 1.3, 1.5
+LATE_AT_MOST = {"1": (1.5, 5.0), "report": (2.0, 8.0)}
+"""A step and a tiny operation beside the CPU's, on late devices and where races are reported."""
 LOAD_AT_MOST_S, BUILD_AT_MOST_S = 0.3, 30.0
 DDP_STEPS = sized(10, 1)
 
@@ -61,6 +63,21 @@ def rows_of_name(name: str) -> Iterator[Row]:
         row = compare("ours()", "theirs()", steps, rounds=11)
         torch.ops.unidev_sim.exchange_is_slow(dtype, was_slow)
         yield Row(name, f"a step, GPT 3.4 M, {what}", "the same in float32", *row, HALF_AT_MOST)
+
+
+def rows_of_late(name: str, mode: str) -> Iterator[Row]:
+    """The rows of one name whose devices lose races, or report them, in this process."""
+    device = unidev.gpu(1).native
+    import torch
+
+    torch.set_num_threads(1)
+    for_step, for_tiny = LATE_AT_MOST[mode]
+    steps = {"ours": step_on(device), "theirs": step_on(torch.device("cpu"))}
+    row = compare("ours()", "theirs()", steps)
+    yield Row(name, f"a step, MLP, late={mode}", "the same on the CPU", *row, for_step)
+    here = torch.ones(8)
+    row = compare("there + there", "here + here", {"here": here, "there": here.to(device)})
+    yield Row(name, f"x + x, late={mode}", "the same on the CPU", *row, for_tiny)
 
 
 def step_on(device: Any) -> Any:
@@ -221,7 +238,8 @@ def child(name: str, store: str = "", rank: str = "0") -> int:
         if rank == "0":
             print(json.dumps(took))
         return 0
-    for row in rows_of_name(name):
+    late = os.environ.get("UNIDEV_SIMULATE_LATE")
+    for row in rows_of_late(name, late) if late else rows_of_name(name):
         print(json.dumps(row), flush=True)
     return 0
 
@@ -234,6 +252,9 @@ def rows_of(backend: str, _: str) -> Iterator[Row | str]:
     for name in ("sim", "cuda"):
         yield from starts_of(name)
         lines = run([sys.executable, __file__, "of", name], settings(name)).splitlines()
+        for mode in LATE_AT_MOST:
+            given = {**settings(name), "UNIDEV_SIMULATE_LATE": mode}
+            lines += run([sys.executable, __file__, "of", name], given).splitlines()
         yield from (Row(*json.loads(line)) for line in lines)
         yield ddp_row(name)
 

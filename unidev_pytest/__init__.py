@@ -13,7 +13,12 @@ from typing import TextIO
 
 import pytest
 
-pytest_plugins = ("unidev_pytest.devices", "unidev_pytest.guard", "unidev_pytest.traps")
+pytest_plugins = (
+    "unidev_pytest.devices",
+    "unidev_pytest.guard",
+    "unidev_pytest.races",
+    "unidev_pytest.traps",
+)
 
 _PLUGIN = "unidev_conformance.pytest_plugin"
 _SUITE = re.compile(r"unidev[._/-]conformance(?![^.:/])")

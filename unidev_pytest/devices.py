@@ -53,6 +53,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--unidev-poor", metavar="no_float64|no_int64",
         help="simulate GPUs that refuse these dtypes, as MPS float64 (UNIDEV_SIMULATE_LIKE)",
     )  # fmt: skip
+    group.addoption(
+        "--unidev-late", action="store_true",
+        help="fail a test that has a race, with its lines (UNIDEV_SIMULATE_LATE=report)",
+    )  # fmt: skip
     parser.addini("unidev_simulate", "simulate this many GPUs: see --unidev-simulate", default="")
     parser.addini("unidev_simulate_as", "their name: see --unidev-simulate-as", default="")
 
@@ -74,10 +78,13 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
     poor = early_config.known_args_namespace.unidev_poor
     if poor is not None:
         _set(early_config, _LIKE, poor)
-    if (name or poor) is not None and not os.environ.get(_VARIABLE, "").strip(" 0"):
+    late = early_config.known_args_namespace.unidev_late
+    if late:
+        _set(early_config, "UNIDEV_SIMULATE_LATE", "report")
+    if (late or (name or poor) is not None) and not os.environ.get(_VARIABLE, "").strip(" 0"):
         raise pytest.UsageError(
-            f"{source_of_name or '--unidev-poor'} is about simulated GPUs, and none are simulated: "
-            "add --unidev-simulate N."
+            f"{source_of_name or ('--unidev-poor' if poor else '--unidev-late')} is about "
+            "simulated GPUs, and none are simulated: add --unidev-simulate N."
         )
     if os.environ.get(_NAME):
         _prepare_for_name(source_of_name or _NAME)

@@ -16,7 +16,7 @@ from unidev.system.settings import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from unidev.contract.backend import Backend
     from unidev.contract.group_engine import GroupSetting
@@ -102,6 +102,10 @@ class Simulator(ABC):
             SimulationError: it is too late, since the framework is imported already; states what to
                 do: import unidev first, or use ``unidev simulate``.
         """
+
+    def new_races(self) -> Sequence[str]:
+        """The races since the last call, with their lines, where ``SimulatedGpus.late`` is set."""
+        return ()
 
     def free_and_total(self, index: int) -> tuple[int, int] | None:  # noqa: ARG002
         """The free and total bytes of a simulated GPU, read without initialising a runtime.

@@ -10,6 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -222,6 +223,36 @@ def other_device_does_not_wait(mended: bool) -> Any:
         moved = there + 1  # second
     side.synchronize()
     return moved.tolist(), [7.0] * 6
+
+
+def in_group() -> None:
+    if not dist.is_initialized():
+        name = "nccl" if NAME == "cuda" else "cpu:gloo,sim:simccl"
+        dist.init_process_group(name, store=dist.HashStore(), rank=0, world_size=1)
+
+
+@race("docs.pytorch.org/docs/stable/distributed.html, asynchronous collectives")
+def result_of_a_collective_is_used_at_once(mended: bool) -> Any:
+    in_group()
+    source, target = on_gpu(3.0), on_gpu(0.0)
+    work = dist.all_gather_into_tensor(target, source, async_op=True)  # first
+    if mended:
+        work.wait()
+    doubled = target * 2  # second
+    work.wait()
+    return doubled.tolist(), [6.0] * 6
+
+
+@race("docs.pytorch.org/docs/stable/distributed.html, their inputs")
+def input_of_a_collective_is_overwritten(mended: bool) -> Any:
+    in_group()
+    source, target = on_gpu(3.0), on_gpu(0.0)
+    work = dist.all_gather_into_tensor(target, source, async_op=True)  # first
+    if mended:
+        work.wait()
+    source.fill_(9.0)  # second
+    work.wait()
+    return target.tolist(), [3.0] * 6
 
 
 # -- that only look so ----------------------------------------------------------------------------

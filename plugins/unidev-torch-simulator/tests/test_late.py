@@ -150,3 +150,44 @@ def _is_tagged(aten: Any, name: str) -> bool:
     base, _, overload = name.removeprefix("aten::").partition(".")
     tags = {str(tag) for tag in getattr(getattr(aten, base), overload or "default").tags}
     return bool(tags & {"Tag.dynamic_output_shape", "Tag.data_dependent_output"})
+
+
+def test_a_test_with_a_race_fails_with_its_lines(tmp_path: Path) -> None:
+    body = BROKEN.replace("\n", "\n    ")
+    (tmp_path / "test_own.py").write_text(f"def test_a():\n    {body}\n\ndef test_b(): pass\n")
+    done = run(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "--unidev-simulate", "2",
+        "--unidev-simulate-as", "cuda", "--unidev-late", str(tmp_path), late="",
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout
+    assert "1 failed, 1 passed" in done.stdout
+    assert "test_own.py:6 (mean), the host" in done.stdout
+    assert "race(s) in process" not in done.stderr
+
+
+def test_ten_thousand_steps_without_a_wait_stay_flat() -> None:
+    done = run("-c", _FLAT, late="1")
+    assert done.returncode == 0, done.stderr
+
+
+_FLAT = """
+import resource
+import unidev, torch
+
+torch.set_num_threads(1)
+side, x = torch.cuda.Stream(), torch.ones(8, device="cuda")
+pinned = torch.ones(1 << 18).pin_memory()
+
+def steps(count):
+    for _ in range(count):
+        x.mul_(1.0).add_(x)
+        pinned.to("cuda", non_blocking=True)
+        with torch.cuda.stream(side):
+            side.wait_stream(torch.cuda.default_stream())
+            y = x + 1
+        y.record_stream(torch.cuda.default_stream())
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+before = steps(400)  # more than 256 MiB of copies
+assert steps(10_000) - before < 64, "MiB"
+"""

@@ -30,6 +30,9 @@ _lines: list[str] = [""]
 _numbers: dict[tuple[str, int], int] = {}
 _is_skipped: dict[str, bool] = {}
 _folders: tuple[str, ...] = ()
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_told: dict[tuple[str, str, str], int] = {}
+"""By race: how often it had happened when somebody was told."""
 _kept: list[Any] = []
 """What C calls, which must live as long as the process."""
 
@@ -138,13 +141,13 @@ def untracking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _line() -> int:
-    """The number of the line outside torch and this package that runs now; 0 if there is none."""
+    """The number of the program's own line that runs now; 0 if there is none."""
     frame: Any = sys._getframe(1) if sys._getframe().f_back is not None else None
     while frame is not None:
         name = frame.f_code.co_filename
         skipped = _is_skipped.get(name)
         if skipped is None:
-            skipped = _is_skipped[name] = name.startswith(_folders)
+            skipped = _is_skipped[name] = _is_of_a_library(name)
         if not skipped:
             key = (name, frame.f_lineno)
             number = _numbers.get(key)
@@ -154,6 +157,46 @@ def _line() -> int:
             return number
         frame = frame.f_back
     return 0
+
+
+def _is_of_a_library(name: str) -> bool:
+    is_standard = name.startswith(_STANDARD) and "site-packages" not in name
+    return is_standard or name.startswith(_folders) or name.endswith("typing_extensions.py")
+
+
+# -- collectives ----------------------------------------------------------------------------------
+
+
+class Collective:
+    """One collective of late devices: its data is exchanged at once, and ordered by ``wait``."""
+
+    def __init__(self, name: str, read: Any, written: Any, *, is_async: bool) -> None:
+        import torch
+
+        self._ops = torch.ops.unidev_sim
+        used = [each.detach() for each in (*read, *written) if _has_memory(each)]
+        self._index = used[0].device.index if used else self._ops.current_device()
+        self._number: int = self._ops.late_begin(
+            [each.detach() for each in read if _has_memory(each)],
+            [each.detach() for each in written if _has_memory(each)],
+            self._index, is_async, name.lower(),
+        )  # fmt: skip
+
+    def end(self) -> None:
+        """Its results are written."""
+        self._ops.late_end(self._number)
+
+    def wait(self) -> None:
+        """The current stream waits for it, as by ``Work.wait`` of NCCL; the host does not."""
+        self._ops.late_wait(self._number, self._index)
+
+    def __del__(self) -> None:
+        """Free its clock."""
+        self._ops.late_forget(self._number)
+
+
+def _has_memory(tensor: Any) -> bool:
+    return bool(tensor.device.type != "cpu" and tensor.numel())
 
 
 # -- races ----------------------------------------------------------------------------------------
@@ -196,6 +239,17 @@ def races() -> list[Race]:
     return found
 
 
+def new_races() -> list[str]:
+    """Those that have happened since the last call, which the process's end does not repeat."""
+    found = [each for each in races() if each.count > _told.get(_key(each), 0)] if is_on() else []
+    _told.update((_key(each), each.count) for each in found)
+    return [str(each) for each in found]
+
+
+def _key(race: Race) -> tuple[str, str, str]:
+    return race.what, race.first, race.second
+
+
 def assert_no_races() -> None:
     """Raise AssertionError with all races of this process so far, if there are any."""
     if found := races():
@@ -223,7 +277,7 @@ def _is_accepted(number: int) -> bool:
 
 def _at_exit(library: ctypes.CDLL) -> None:
     """Report, also after an error; and end with a status of its own if there was none."""
-    found = races()
+    found = [each for each in races() if each.count > _told.get(_key(each), 0)]
     library.unidev_set_late_line(None)
     if not found:
         return

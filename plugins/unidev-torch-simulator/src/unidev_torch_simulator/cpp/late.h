@@ -368,6 +368,41 @@ class Late {
     in.insert(in.end(), call.read.begin(), call.read.end());
   }
 
+  // -- collectives ---------------------------------------------------------------------------------
+
+  // One of NCCL's, on its own stream of a device, which waits for the current one (ProcessGroupNCCL.cpp,
+  // syncStream); or on the current one, where the program waits at once. The number that ends it.
+  int64_t begin_collective(
+      const std::vector<at::Tensor>& read_by_it, const std::vector<at::Tensor>& written_by_it, int device,
+      bool is_async, const char* name, int64_t line) {
+    const uint32_t current_slot = current(device);
+    const uint32_t slot = is_async ? slot_of(device, kCollectives) : current_slot;
+    join(clocks_[current_slot], host_);
+    wait(slot, current_slot);
+    auto call = std::make_unique<Call>(launch(slot, name, line));
+    for (const at::Tensor& each : read_by_it) {
+      read(*call, each.storage().data(), bytes_of(each), false);
+    }
+    for (const at::Tensor& each : written_by_it) {
+      write(*call, each.storage().data(), bytes_of(each), false);
+    }
+    const auto number = static_cast<int64_t>(call->launch.number);
+    collectives_.emplace(number, std::pair{std::move(call), clocks_[slot]});
+    return number;
+  }
+  void end_collective(int64_t number) {
+    const auto found = collectives_.find(number);
+    end(*found->second.first);
+    found->second.first.reset();
+  }
+  void wait_for_collective(int64_t number, int device) {
+    const auto found = collectives_.find(number);
+    join(clocks_[current(device)], found->second.second);
+  }
+  void forget_collective(int64_t number) {
+    collectives_.erase(number);
+  }
+
   // -- memory --------------------------------------------------------------------------------------
 
   Block& allocated(uint32_t slot, const void* base, size_t size, int64_t line) {
@@ -463,6 +498,7 @@ class Late {
   }
 
   static constexpr uint32_t kHost = UINT32_MAX;
+  static constexpr c10::StreamId kCollectives = 1 + kStreams * kPriorities;
   std::vector<Race> races;
   std::pair<int, c10::StreamId> name_of(uint32_t slot) const {
     return slot == kHost ? std::pair<int, c10::StreamId>{-1, -1} : names_[slot];
@@ -609,6 +645,7 @@ class Late {
   std::list<Block> freed_;
   std::list<Pending> pending_;
   std::deque<Entry> log_;
+  std::unordered_map<int64_t, std::pair<std::unique_ptr<Call>, Clock>> collectives_;
   std::atomic<int64_t> saved_bytes_{0};
   int64_t pending_bytes_ = 0;
   std::atomic<int64_t> pending_count_{0};

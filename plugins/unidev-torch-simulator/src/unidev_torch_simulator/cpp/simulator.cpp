@@ -199,6 +199,27 @@ TORCH_LIBRARY(unidev_sim, m) {
   });
   m.def("late_races() -> (int[], str[])", &unidev_sim::late_races);
   m.def("late_quiet(int more) -> ()", [](int64_t more) { unidev_sim::Late::quiet += more; });
+  m.def(
+      "late_begin(Tensor[] read, Tensor[] written, int index, bool is_async, str name) -> int",
+      [](const std::vector<at::Tensor>& read, const std::vector<at::Tensor>& written, int64_t index,
+         bool is_async, const std::string& name) {
+        static auto* names = new std::unordered_set<std::string>();  // a launch keeps a pointer
+        const int64_t line = unidev_sim::line_of_call();
+        return unidev_sim::with_late([&](unidev_sim::Late& late) {
+          return late.begin_collective(
+              read, written, static_cast<int>(index), is_async, names->insert(name).first->c_str(), line);
+        });
+      });
+  m.def("late_end(int number) -> ()", [](int64_t number) {
+    unidev_sim::with_late([&](unidev_sim::Late& late) { late.end_collective(number); });
+  });
+  m.def("late_wait(int number, int index) -> ()", [](int64_t number, int64_t index) {
+    unidev_sim::with_late(
+        [&](unidev_sim::Late& late) { late.wait_for_collective(number, static_cast<int>(index)); });
+  });
+  m.def("late_forget(int number) -> ()", [](int64_t number) {
+    unidev_sim::with_late([&](unidev_sim::Late& late) { late.forget_collective(number); });
+  });
   m.def("late_host_reads(Tensor tensor) -> ()", [](const at::Tensor& tensor) {
     unidev_sim::host_uses(tensor, false, "read");
   });

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch._C import _distributed_c10d
 
+from unidev_torch_simulator import late
 from unidev_torch_simulator.distributed import checks, fingerprints, names
 from unidev_torch_simulator.distributed.backend import ProcessGroupNCCL
 from unidev_torch_simulator.distributed.works import Call
@@ -64,6 +65,8 @@ def begin(
                 backend.exchanges.with_rank(call.peer)
         except RuntimeError as error:
             raise call.failure(error) from error
+    if late.is_on() and peer is None and tensors:
+        call.order = late.Collective(name, inputs, outputs, is_async=is_async)
     return call
 
 

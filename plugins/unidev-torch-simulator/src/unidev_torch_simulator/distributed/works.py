@@ -42,6 +42,8 @@ class Call:
     """The other rank of a transfer whose exchange these two have alone."""
     begun: float = field(default_factory=time.monotonic)
     number: int = 0
+    order: late.Collective | None = None
+    """Its order, where devices are late."""
 
     def __post_init__(self) -> None:
         """Keep what an error says of the backend, which may end before the call does."""
@@ -101,12 +103,14 @@ class Call:
         """Start gloo's works; ``back`` copies their results to the GPU when they are done."""
         try:
             works = start()
-            if not self.is_async:
+            if not self.is_async or self.order is not None:
                 for work in works:
                     work.wait()
                 with without_grad(self.tensors):
                     back()
-                return done(list(self.tensors))
+                if self.order is not None:
+                    self.order.end()
+                return Ordered(self) if self.is_async else done(list(self.tensors))
         except RuntimeError as error:
             raise self.failure(error) from error
         # What follows runs in a thread of gloo's, which must not be the last to hold the backend:
@@ -252,3 +256,24 @@ class Transfers(c10d.Work):  # type: ignore[misc]
             self._future.set_exception(error)
         else:
             self._future.set_result(list(self._call.tensors))
+
+
+class Ordered(Transfers):
+    """A collective of late devices: its data is there, and streams that wait are ordered by it."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__(call, [], lambda: None)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """The current stream waits, and not the host."""
+        assert self._call.order is not None
+        self._call.order.wait()
+        return super().wait(timeout)
+
+    def get_future(self) -> Any:
+        """A future that is filled, for which the current stream has waited."""
+        if self._future is None:
+            self.wait()
+            self._future = torch.futures.Future()
+            self._future.set_result(list(self._call.tensors))
+        return self._future
