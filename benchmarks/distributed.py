@@ -2,7 +2,8 @@
 
 ``group().all_reduce`` stands against the framework's own call, a step of ``DataParallel`` against
 PyTorch's DDP and Paddle's DataParallel, or against one that the framework's engine carries, and a
-run that does nothing but meet against the same two processes started by hand.
+run that does nothing but meet against the same two processes started by hand, and one of eight
+workers, each with a step of an optimizer, against eight that are not forked from one process.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from unidev.system.host.ports import free_ports
 from unidev.system.wording import bytes_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 LOOP_AT_MOST = {"torch": 1 / 10, "paddle": 1 / 10, "tensorflow": 1 / 10, "mxnet": 1 / 3}
 STEP_AT_MOST = {
@@ -42,6 +43,7 @@ STEP_AT_MOST = {
     "tensorflow": {"the digits' LeNet": 0.9},
     "mxnet": {"the digits' LeNet": 0.9},
 }  # fmt: skip
+FORKS = ("torch",)
 BY_ENGINE = "its engine"
 OWN_STEP = {
     "torch": "DDP", "paddle": "paddle.DataParallel", "tensorflow": BY_ENGINE, "mxnet": BY_ENGINE
@@ -81,11 +83,24 @@ def rows_of(backend: str, _: str) -> Iterator[Row | str]:
     ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     times = statistics.median(ours), statistics.median(theirs)
     yield Row(backend, "a run of two that meet", "processes by hand", *times, ratio, 1.3)
+    if backend in FORKS:
+        ours, theirs = [], []
+        for _round in range(rounds_or(3)):
+            ours.append(_seconds_of_run(backend, own_distributed.first_step, 8, "fork"))
+            theirs.append(_seconds_of_run(backend, own_distributed.first_step, 8, "spawn"))
+        ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+        times = statistics.median(ours), statistics.median(theirs)
+        yield Row(backend, "a run of 8 with one step", 'start="spawn"', *times, ratio, 0.6)
 
 
-def _seconds_of_run(backend: str) -> float:
+def _seconds_of_run(
+    backend: str,
+    function: Callable[[], None] = own_distributed.returned,
+    workers: int = 2,
+    how: str | None = None,
+) -> float:
     start = time.perf_counter()
-    unidev.run(own_distributed.returned, workers=2, backend=backend)
+    unidev.run(function, workers=workers, backend=backend, start=how)
     return time.perf_counter() - start
 
 

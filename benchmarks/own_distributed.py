@@ -66,6 +66,17 @@ def returned() -> None:
 # -- all_reduce --------------------------------------------------------------------------------
 
 
+def first_step() -> None:
+    """One step of PyTorch's SGD on a small layer, and meet."""
+    import torch
+
+    net = torch.nn.Linear(8, 8)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net(torch.ones(2, 8)).sum().backward()
+    optimizer.step()
+    returned()
+
+
 def reductions() -> dict[str, Times]:
     """``all_reduce`` of one large tensor, and of many small ones."""
     group, backend = unidev.group(), unidev.active_backend().name

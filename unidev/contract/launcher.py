@@ -26,7 +26,13 @@ class Forks:
     """
 
     modules: tuple[str, ...] = ()
-    """Modules that a first training step imports, besides the module of ``BackendSpec.load``."""
+    """Modules that most first steps import, besides the module of ``BackendSpec.load``."""
+    slow_modules: tuple[str, ...] = ()
+    """Those that take as long as the framework, and that some first steps do not import.
+
+    They are imported before the fork if there are more workers than processors: otherwise the
+    workers import them at the same time, and only where they need them.
+    """
     reads: tuple[str, ...] = ()
     """How names of variables begin that the imports read, such as ``TORCH_``.
 

@@ -48,16 +48,17 @@ _of_a_fork: list[Callable[[], object]] = []
 """What seeds the generators anew, which all forks would have in one state."""
 
 
-def prepare_forks(backend: str, preparation: bytes) -> None:
+def prepare_forks(backend: str, preparation: bytes, workers: int) -> None:
     """Import what workers of ``backend`` import, and nothing that computes; they fork afterwards.
 
     Of the framework the modules alone: a ``Backend`` begins with its devices, which differ.
     """
     _prepare(pickle.loads(preparation))  # noqa: S301  our starter's
     spec = backend_spec(backend)
+    slow = spec.forks.slow_modules if workers > len(os.sched_getaffinity(0)) else ()
     with collection_paused():
         load_class(spec)
-        for module in (*_IMPORTED_LATER, *spec.forks.modules):
+        for module in (*_IMPORTED_LATER, *spec.forks.modules, *slow):
             import_module(module)
     if spec.forks.reseed is not None:
         _of_a_fork.append(import_named(spec.forks.reseed, "`forks`", backend))

@@ -272,7 +272,7 @@ def _template(
     if reason is not None:
         return ""
     general = {name: value for name, value in prepared.items() if not name.startswith("init_main_")}
-    given = f"{backend!r}, {pickle.dumps(general)!r}"
+    given = f"{backend!r}, {pickle.dumps(general)!r}, {len(arrangement.environment)}"
     return f"from unidev.parallel.worker import prepare_forks; prepare_forks({given})"
 
 

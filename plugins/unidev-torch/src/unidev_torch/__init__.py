@@ -20,7 +20,12 @@ def unidev_register_backend() -> BackendSpec:
         namespaces=("unidev_torch_simulator",),  # its lines are not the user's
         group_setting="unidev_torch.group:TorchSetting",
         forks=Forks(
-            modules=("torch._dynamo", "unidev_torch.group.engine", "unidev_torch.models"),
+            modules=(
+                "unidev_torch.collectives",
+                "unidev_torch.group.engine",
+                "unidev_torch.models",
+            ),
+            slow_modules=("torch._dynamo",),  # which the first optimizer imports
             reads=("TORCH", "PYTORCH_"),
             reseed="torch:seed",
             simulates=True,
