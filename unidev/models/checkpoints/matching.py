@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
 from unidev.errors import (
     CheckpointError,
@@ -311,6 +312,8 @@ def bfloat16_of_bits(bits: Array, dtype: Any, device: Device, backend: Backend) 
     try:
         on_host = backend.to_numpy(backend.empty((), dtype, backend.cpu)).dtype
     except UnsupportedDtypeError:
+        if isinstance(backend.models, Unsupported):  # which is no reason that helps
+            raise
         x = backend.empty(bits.shape, dtype, device)
         backend.models.write(x, bits)
         return x

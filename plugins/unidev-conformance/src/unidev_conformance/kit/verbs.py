@@ -27,6 +27,7 @@ def verbs(bench: Workbench, source: Device, target: Device) -> dict[str, Callabl
         "arange": lambda: unidev.arange(3, device=target),
         "rand": lambda: unidev.rand((2, 3), device=target),
         "ones_like": lambda: unidev.ones_like(x, device=target),
+        "zeros_like a view": lambda: unidev.zeros_like(bench.probe.views(x)["sliced"]),
         "zeros in a scope": lambda: _zeros_within(target),
         "copy_to": lambda: unidev.copy_to(x, target),
         "copy_to of a container": lambda: unidev.copy_to({"x": [x, x]}, target),

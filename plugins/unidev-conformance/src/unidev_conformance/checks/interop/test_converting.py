@@ -86,6 +86,11 @@ def test_values(bench: Workbench, way: Way) -> None:
             _check_values(bench, way, x, f"{way}, {dtype}")
     for case in way.drawn():
         _check_values(bench, way, way.laid_out(case), f"{way}, {case}", case.entered())
+    if way.source.spec.framework == "numpy":
+        values = samples.counting((3, 5))
+        for copy in (None, True):
+            y = bench.works(way.convert, values.astype(">f4"), copy=copy)
+            way.check_same(way.make(values), y, f"{way}, of the other byte order, copy={copy}")
 
 
 def _check_values(bench: Workbench, way: Way, x: Any, where: str, scope: Any = _NO_SCOPE) -> None:

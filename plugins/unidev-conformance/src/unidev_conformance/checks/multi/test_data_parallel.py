@@ -330,16 +330,17 @@ def test_compiled(bench: Workbench) -> None:
 def test_copies(bench: Workbench) -> None:
     """``replicate`` of a model gives copies that share nothing, or says what needs no copy."""
     devices = bench.several(3)
-    sample = Sample.on(bench, devices[0])
+    home = devices[-1]  # a GPU
+    sample = Sample.on(bench, home)
     try:
-        copies = unidev.replicate(sample.model, [*devices, devices[0]])
+        copies = unidev.replicate(sample.model, [*devices, home])
     except unidev.UnsupportedOperation as error:
         if "DataParallel" not in str(error):
             raise AssertionError(f"the error does not say what to use: {error}") from error
         return
     expected = {name: bench.probe.read(x) for name, x in sample.tensors().items()}
     models = [sample.model, *copies]
-    for model, device in zip(copies, [*devices, devices[0]], strict=True):
+    for model, device in zip(copies, [*devices, home], strict=True):
         tensors = sample.probe.tensors(model)
         contents = {name: bench.probe.read(x) for name, x in tensors.items()}
         assert contents == expected, f"the copy on {device} has other values"
@@ -350,8 +351,9 @@ def test_copies(bench: Workbench) -> None:
         for name, x in tensors.items():
             bench.oracle.check_device(x, device, f"{name} of a copy on {device}")
     for a, b in combinations(models, 2):
-        x, y = (next(iter(sample.probe.tensors(model).values())) for model in (a, b))
-        bench.oracle.check_disjoint(x, y, "two copies of a model")
+        pairs = zip(*(sample.probe.tensors(model).items() for model in (a, b)), strict=True)
+        for (name, x), (_, y) in pairs:
+            bench.oracle.check_disjoint(x, y, f"{name} of two copies of a model")
 
 
 @check(required=True, needs=_NEEDS)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,11 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         bench.oracle.check_device(make(x), device, f"{name} on {device}")
         for other in bench.devices:
             bench.oracle.check_device(make(x, device=other), other, f"{name} on {other}")
+        own: Any = getattr(sys.modules.get(bench.backend.spec.framework), name, None)
+        for layout in ("transposed", "sliced") if own is not None else ():
+            y = bench.probe.views(x)[layout]
+            mine, kept = _strides(make(y)), _strides(own(y))
+            assert mine == kept, f"{name} a {layout} tensor on {device}: {mine}, not {kept}"
         made = make(bench.probe.views(x)["broadcast"])
         held, whole = (
             sum(each.nbytes for each in bench.oracle.storage(made)),
@@ -73,6 +79,11 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         )
         assert held >= len(whole), f"{name} a broadcast tensor on {device}: all in {held} bytes"
     check_filled(bench, device)
+
+
+def _strides(x: Any) -> object:
+    """As far as the framework has them."""
+    return x.stride() if hasattr(x, "stride") else getattr(x, "strides", None)
 
 
 @check(required=True, over="devices")
@@ -378,14 +389,18 @@ def test_device_of_tensor_view_and_result(bench: Workbench, device: Device) -> N
         bench.oracle.check_device(special, device, f"{name} on {device}")
     with device:
         for name, compute in _RESULTS.items():
-            if hasattr(type(x), f"__{name}__"):
+            if hasattr(type(x), name):
                 result = compute(x)
                 bench.oracle.check_device(result, device, f"{name} inside `with {device}`")
                 bench.evidence.add("computed", f"{name} on {device}")
 
 
-_RESULTS: dict[str, Callable[[Any], Any]] = {"add": lambda x: x + x, "getitem": lambda x: x[0, :]}
-"""Results of operators, if the framework's tensors have the operator."""
+_RESULTS: dict[str, Callable[[Any], Any]] = {
+    "__add__": lambda x: x + x, "__getitem__": lambda x: x[0, :], "sum": lambda x: x.sum(0),
+    "copy": lambda x: x.copy(), "reshape": lambda x: x.reshape((-1,)), "T": lambda x: x.T,
+    "astype": lambda x: x.astype("float32"), "cumsum": lambda x: x.cumsum(0),
+}  # fmt: skip
+"""Results of operators and methods, if the framework's tensors have them."""
 
 
 @check(required=True, over="devices")

@@ -178,6 +178,11 @@ def test_tensors_on_different_devices(bench: Workbench, one: Device, other: Devi
 def _check_computing(bench: Workbench, one: Device, other: Device) -> None:
     """A framework that refuses to add tensors of two GPUs does so whatever their shapes."""
     shapes = ((2, 3), (1,), ())
+    if bench.backend.spec.framework == "numpy":  # elsewhere assigning is a copy
+        x, y = bench.matrix(one), bench.matrix(other)
+        for index in (..., 0, [0, 1], x > 0):
+            values = y[index]
+            bench.expect(unidev.DeviceMismatchError, x.__setitem__, index, values)
     refused = {
         (a, b): _is_refused_to_add(bench, (a, one), (b, other))
         for a, b in itertools.product(shapes, shapes)

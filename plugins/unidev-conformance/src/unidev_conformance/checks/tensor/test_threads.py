@@ -124,4 +124,5 @@ def test_first_use_from_several_threads(bench: Workbench) -> None:
     assert found["values"] == [[0.0, 0.0, 0.0]] * THREADS, f"the copies hold {found['values']}"
     assert found["backends"] == 1, f"the backend was made {found['backends']} times"
     assert found["devices"] == 1, f"one device became {found['devices']} objects"
+    assert found["values made"] == 1, f"a new Device becomes {found['values made']} objects"
     bench.evidence.add("threads", len(found["values"]))

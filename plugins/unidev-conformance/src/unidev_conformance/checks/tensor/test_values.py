@@ -56,6 +56,10 @@ def test_of_a_seed(bench: Workbench, device: Device) -> None:
         found_crc, crc = zlib.crc32(many), _OF_MANY[dtype]
         assert found_crc == crc, f"rand((301, 7)) after those: CRC {found_crc}, not {crc}"
         bench.evidence.add("drawn", f"{dtype} on {device}")
+    for dtype in bench.dtypes(device):
+        if dtype in _DIGITS:
+            xs = numbers_in(bench, unidev.rand(9_000, dtype=dtype, device=device), dtype)
+            assert 0 <= xs.min() <= xs.max() < 1, f"rand of {dtype} on {device}: up to {xs.max()}"
 
 
 @check(over="devices")

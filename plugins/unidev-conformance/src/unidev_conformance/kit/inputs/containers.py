@@ -123,12 +123,22 @@ class Fields:
         self.x = x
 
 
+class MoreFields(Fields):
+    """Its base's slots are fields, too."""
+
+    __slots__ = ("note",)
+
+    def __init__(self, x: Any) -> None:
+        super().__init__(x)
+        self.note = "more"
+
+
 def kinds_with(x: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
     """Containers of classes that are not registered, and how tensor ``x`` is read from each."""
     return [
         (Plain(x), lambda tree: tree.x), (Fields(x), lambda tree: tree.x),
         (Mapping(x), lambda tree: tree["x"]), (Wrapped(x), lambda tree: tree["x"]),
-        (Rows(x), lambda tree: tree[0]),
+        (Rows(x), lambda tree: tree[0]), (MoreFields(x), lambda tree: tree.x),
         (Plain(Rows(Fields(x))), lambda tree: tree.x[0].x),
     ]  # fmt: skip
 

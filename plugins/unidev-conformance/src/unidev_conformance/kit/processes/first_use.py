@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from unidev_conformance.kit.workbench import Workbench
 
 THREADS = 8
+_RACES = 4_000
 
 _found: weakref.WeakKeyDictionary[Backend, dict[str, Any]] = weakref.WeakKeyDictionary()
 
@@ -34,10 +35,11 @@ def first_use(bench: Workbench) -> dict[str, Any]:
 
 
 _PROGRAM = f"""
-import pickle, threading, traceback
+import pickle, sys, threading, traceback
 import unidev
 
 start, found, errors = threading.Barrier({THREADS}), [], []
+made = [[] for _ in range({_RACES})]
 
 def use():
     try:
@@ -45,9 +47,14 @@ def use():
         x = unidev.zeros(3)
         y = unidev.copy_to(x, unidev.try_gpu())
         found.append((unidev.to_numpy(y).tolist(), unidev.active_backend(), unidev.device_of(y)))
+        for index, devices in enumerate(made):  # none of them is there: they are values
+            if index % 50 == 0:
+                start.wait(60)
+            devices.append(unidev.Device(unidev.active_backend().name, "gpu", 100 + index))
     except BaseException:  # whatever ends a thread is the answer
         errors.append(traceback.format_exc())
 
+sys.setswitchinterval(1e-6)
 threads = [threading.Thread(target=use) for _ in range({THREADS})]
 for thread in threads:
     thread.start()
@@ -69,6 +76,7 @@ answer({{
         "values": [values for values, _, _ in found],
         "backends": len({{id(backend) for _, backend, _ in found}}),
         "devices": len({{id(device) for _, _, device in found}}),
+        "values made": sum(len({{id(each) for each in devices}}) for devices in made) / len(made),
     }},
     "arrived": [receive(text) for text in json.loads(sys.argv[1])],
 }})
