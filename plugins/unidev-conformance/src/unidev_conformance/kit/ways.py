@@ -45,10 +45,10 @@ class Way:
     def make(self, values: Array, dtype: str = "", device: Device | None = None) -> Any:
         """A tensor of the source; of NumPy's memory, aligned as all frameworks want it."""
         place, interop = device or self.source.cpu, self.source.interop
-        if place.kind == "cpu" and isinstance(interop, HostInterop):
-            return interop.tensor_of(samples.aligned(values, 0))
         if dtype and not samples.is_numpy_dtype(dtype):
             return unidev.array(values, dtype=dtype, device=place)
+        if place.kind == "cpu" and isinstance(interop, HostInterop):
+            return interop.tensor_of(samples.aligned(values, 0))
         return self.source.probe.make(values, place)
 
     def drawn(self) -> Iterator[Drawn]:

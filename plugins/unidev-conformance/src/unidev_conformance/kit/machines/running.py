@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     Make = Callable[[random.Random], Machine]
 
-SHRINKING_S = 5.0
-"""Processor time in which a program that fails is made shorter. Most are short within two."""
+SHRINKING_S, COMPILING_S = 5.0, 60.0
+"""Processor time in which a program that fails is made shorter. Most are short within two.
+
+The second is for frameworks that compile for each new shape."""
 
 
 def run_machine(
@@ -51,7 +53,8 @@ def run_machine(
                 ran.append(made.program)
                 made.close()  # its scopes too, before shorter ones run
             if failure is not None:
-                shortest = shortest_failure(partial(machine, bench), made.steps, failure)
+                seconds = COMPILING_S if bench.probe.compiles_each_shape else SHRINKING_S
+                shortest = shortest_failure(partial(machine, bench), made.steps, failure, seconds)
                 raise AssertionError(str(shortest)) from shortest
     finally:
         calls = sum((each.calls for each in ran), Counter())
@@ -60,7 +63,9 @@ def run_machine(
     return ran
 
 
-def shortest_failure(make: Make, steps: list[Step], failure: ProgramError) -> ProgramError:
+def shortest_failure(
+    make: Make, steps: list[Step], failure: ProgramError, seconds: float = SHRINKING_S
+) -> ProgramError:
     """The failure of the shortest program found that fails.
 
     If the same steps pass now, it is the first one, and says so: what fails then depends on what
@@ -69,7 +74,7 @@ def shortest_failure(make: Make, steps: list[Step], failure: ProgramError) -> Pr
     found = _failure_of(make, steps)
     if found is None:
         return ProgramError(f"{failure.message}, and not if it runs again", failure.program)
-    shrinking = _Shrinking(make, *found)
+    shrinking = _Shrinking(make, *found, seconds)
     shrinking.leave_steps_out()
     shrinking.pick_first_choices()
     return shrinking.failure.shortened(shrinking.end)
@@ -78,11 +83,13 @@ def shortest_failure(make: Make, steps: list[Step], failure: ProgramError) -> Pr
 class _Shrinking:
     """The shortest steps so far, and how they fail."""
 
-    def __init__(self, make: Make, steps: list[Step], failure: ProgramError) -> None:
+    def __init__(
+        self, make: Make, steps: list[Step], failure: ProgramError, seconds: float
+    ) -> None:
         self.make = make
         self.steps = steps
         self.failure = failure
-        self.end = time.process_time() + SHRINKING_S
+        self.end = time.process_time() + seconds
 
     def leave_steps_out(self) -> None:
         """Many at first, the last first."""
