@@ -129,28 +129,41 @@ def _meets_term(term: str, simulated: int, framework_version: Callable[[], str])
     return bool(_COMPARE[sign](*(each + (0,) * (length - len(each)) for each in (left, right))))
 
 
-def mark_known(path: Path, items: list[pytest.Item], *, is_whole: bool) -> None:
-    """Mark the tests that the file lists as strict ``xfail``; ``is_whole``: of whole files.
+def ledger(path: Path) -> list[Expectation]:
+    """The expectations in the file.
 
     Raises:
-        ExpectationError: as ``read``; one has expired, or names no test of a file that was read.
+        ExpectationError: as ``read``; or one has expired.
     """
-    for each in read(path):
+    found = read(path)
+    for each in found:
         if each.expires < datetime.date.today():
             raise ExpectationError(
                 f"{path.name}: what is said of {each.check} expired on {each.expires}: see whether "
                 f"{each.link} has been resolved"
             )
+    return found
+
+
+def mark_known(known: list[Expectation], items: list[Any], *, is_whole: bool) -> None:
+    """Mark the tests that are listed as strict ``xfail``.
+
+    Where a whole file was collected (``is_whole``), an entry that names none of its tests fails the
+    file's first. Not the run, since pytest-xdist would hide why.
+    """
+    simulated = int(os.environ.get("UNIDEV_SIMULATE") or 0)
+    for each in known:
         pattern = re.compile(re.escape(each.check).replace(r"\*", ".*"))
-        found = [
+        named = [
             item for item in items
             if any(map(pattern.fullmatch, (item.nodeid, item.nodeid.partition("[")[0])))
         ]  # fmt: skip
-        file = each.check.partition("::")[0]
-        if is_whole and not found and any(item.nodeid.startswith(f"{file}::") for item in items):
-            raise ExpectationError(f"{path.name}: there is no test {each.check}")
-        for item in found:
-            simulated = int(os.environ.get("UNIDEV_SIMULATE") or 0)
+        file = each.check.partition("::")[0] + "::"
+        first = next((item for item in items if item.nodeid.startswith(file)), None)
+        if is_whole and not named and first is not None:
+            wrong = f"unidev_expected: there is no test {each.check}"
+            first.setup = partial(pytest.fail, wrong, pytrace=False)
+        for item in named:
             if meets(each.condition, simulated, partial(_version_for, item)):
                 item.add_marker(pytest.mark.xfail(reason=each.described, strict=True))
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _DEVICE, _DTYPE = "unidev_device", "unidev_dtype"
 _DEVICES = ("cpu:0", "gpu:0", "gpu:1")
 _MARK = "unidev_transfers"
+_LEDGER = pytest.StashKey[Any]()
 _TRAP = pytest.StashKey["Strays"]()
 """Of a test: what it has made without a device."""
 _BITS = {
@@ -33,7 +34,14 @@ _BITS = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the mark known to ``--strict-markers``."""
+    """Make the mark known to ``--strict-markers``, and read the ledger."""
+    if file := config.getini("unidev_expected"):
+        from unidev_pytest.expectations import ExpectationError, ledger
+
+        try:
+            config.stash[_LEDGER] = ledger(config.rootpath / file)
+        except ExpectationError as error:
+            raise pytest.UsageError(f"unidev_expected: {error}") from error
     config.addinivalue_line(
         "markers",
         f"{_MARK}(count=None, nbytes=None): fail if the test makes more transfers between devices, "
@@ -49,15 +57,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Expect the failures of the ledger: one that passes is an error."""
-    file = config.getini("unidev_expected")
-    if file:
-        from unidev_pytest.expectations import ExpectationError, mark_known
+    if _LEDGER in config.stash:
+        from unidev_pytest.expectations import mark_known
 
-        try:
-            whole = not any("::" in argument for argument in config.args)
-            mark_known(config.rootpath / file, items, is_whole=whole)
-        except ExpectationError as error:
-            raise pytest.UsageError(f"unidev_expected: {error}") from error
+        whole = not any("::" in argument for argument in config.args)
+        mark_known(config.stash[_LEDGER], items, is_whole=whole)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

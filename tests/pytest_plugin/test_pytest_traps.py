@@ -107,7 +107,7 @@ KNOWN = """
     [
         ("test_f[gpu:0-*-stray]", 2999, "13 failed, 4 passed, 1 xfailed"),
         ("test_f", 2999, "*XPASS(strict)*it forgets the device (https://example.org/1; expected*"),
-        ("test_g", 2999, "*unidev_expected: known.toml: there is no test test_library.py::test_g"),
+        ("test_g", 2999, "*unidev_expected: there is no test test_library.py::test_g"),
         ("test_f", 2020, "*known.toml: what is said of test_library.py::test_f expired on 2020*"),
     ],
 )
