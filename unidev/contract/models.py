@@ -179,11 +179,17 @@ class Models(AnyModels, ABC):
 
     def beside(self, layer: Any) -> Iterator[tuple[str, Any]]:
         """Tensors and layers in attributes of ``layer``, and in containers and objects there."""
-        tensors, is_model = self.backend.tensor_types, self.backend.is_model
+        from unidev.contract.backend import Backend
+
+        backend = self.backend
+        wanted = (*backend.tensor_types, *backend.model_types)  # once: some look for libraries
+        judge = None if type(backend).is_model is Backend.is_model else backend.is_model
+
+        def is_wanted(x: Any) -> bool:
+            return issubclass(type(x), wanted) or (judge is not None and judge(x))
+
         for name, value in vars(layer).items():
-            yield from found_in(
-                value, lambda x: issubclass(type(x), tensors) or is_model(x), name, deep=3
-            )
+            yield from found_in(value, is_wanted, name, deep=3)
 
     def unregistered(self, model: Model) -> Mapping[str, Tensor]:
         """Tensors that ``model`` keeps without registering them, by path, by the two above."""
