@@ -8,28 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from needed import NEEDED_BY, TOOLS, missing_by, missing_tool, need
+from needed import NEEDED_BY, TOOLS, missing_by, missing_tool
 
 pytest_plugins = ("pytester",)
 
 ROOT = Path(__file__).parents[1]
 SESSIONS = (ROOT / "noxfile.py").read_text(encoding="utf-8")
-
-
-def test_what_is_installed_is_used() -> None:
-    need("tools", "pytest", "numpy.linalg", install="pip install numpy")
-
-
-def test_what_is_missing_leaves_a_test_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("TOOLS_REQUIRED", raising=False)
-    with pytest.raises(pytest.skip.Exception, match=r"not installed: no_such\.part \(run it\)"):
-        need("tools", "pytest", "no_such.part", install="run it")
-
-
-def test_what_is_missing_is_an_error_where_it_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOOLS_REQUIRED", "1")
-    with pytest.raises(pytest.fail.Exception, match=r"not installed: no_such \(run it\)"):
-        need("tools", "no_such", install="run it")
 
 
 def test_a_tool_that_an_import_lacks_is_named_with_its_command(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from page_examples import GUIDES
-from site_pages import ROOT, Page, broken_links, built_site, page_at
+from site_pages import ROOT, broken_links, built_site, page_at
 
 import unidev
 
@@ -79,18 +79,3 @@ def test_the_markdown_of_the_reference_has_the_docstrings(site: Path) -> None:
 
 def test_the_site_shows_its_version(site: Path) -> None:
     assert f"unidev {unidev.__version__}" in (site / "index.html").read_text(encoding="utf-8")
-
-
-def test_broken_links_are_found(tmp_path: Path) -> None:
-    (tmp_path / "index.html").write_text(
-        '<a href="#here" id="here"><a href="other.html#there"><a href="https://x.invalid/y">'
-        '<a href="#nowhere"><a href="other.html#lost"><a href="missing.html"><img src="no.png">'
-    )
-    (tmp_path / "other.html").write_text('<p id="there">')
-    lost = ["#nowhere", "other.html#lost", "missing.html", "no.png"]
-    assert broken_links(tmp_path) == [f"index.html: {link}" for link in lost]
-
-
-def test_backticks_in_tables_are_found_but_not_in_code() -> None:
-    page = Page("<p>`a`</p><table><tr><td>b<br> `c` <code>`d`</code></td></tr></table><p>`e`")
-    assert [text.strip() for text in page.in_tables if "`" in text] == ["`c`"]

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 import compiled_calls
-import compiled_table
 from compiled_calls import CALLS, PLACES
-from compiled_table import BAD, ORDER, PAGE, Cell, Table
+from compiled_table import BAD, ORDER, PAGE, Table
 
 import unidev
 
@@ -42,34 +41,3 @@ def test_the_page_has_every_row_and_column_and_no_defect() -> None:
 def test_a_page_that_is_read_and_written_stays_the_same() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert Table(text).text() == text
-
-
-def test_a_column_that_changes_takes_its_notes_along() -> None:
-    table = Table(PAGE.read_text(encoding="utf-8"))
-    table.columns["`jax.jit`"]["`sgd`"] = Cell("refused", "a reason of its own")
-    again = Table(table.text())
-    assert again.columns == table.columns
-    assert "a reason of its own" in table.text()
-
-
-def test_errors_are_told_apart() -> None:
-    judged = compiled_table._judged_error
-    assert judged(unidev.UnsupportedOperation("this", "no wings")) == ("refused", "no wings")
-    assert judged(unidev.InvalidDataError("no shape")) == ("refused", "no shape")
-    assert judged(TypeError("mixed")) == ("refused by the framework", "mixed")
-    late = "unidev.errors.UnsupportedOperation: this is not supported: late"
-    rewritten = unidev.UnsupportedOperation(f"In transformed code:\n\n    {late}")
-    assert judged(rewritten) == ("refused", "late")
-    assert judged(unidev.FrameworkError("it failed")).word == BAD
-    assert judged(_raised_in_unidev()).word == BAD
-
-
-def _raised_in_unidev() -> Exception:
-    def failing(_: object) -> None:
-        raise TypeError("the framework's own, while unidev runs")
-
-    try:
-        unidev.map_tensors(failing, unidev.zeros(3))
-    except TypeError as error:
-        return error
-    raise AssertionError("nothing was raised")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import gpu_report
 import gpu_steps
 import pytest
-from gpu_steps import ROOT, STEPS, ReportError, Step, chosen, planned, read_list, visible
+from gpu_steps import ROOT, STEPS, ReportError, Step, planned, read_list
 from marked_processes import all_gone
 
 from unidev.system.child_processes import Interruption
@@ -81,10 +80,6 @@ def test_each_step_has_a_verdict_and_both_files_are_written(run: Any, tmp_path: 
     assert (tmp_path / "a.txt").read_text() == "fine\n\n"
 
 
-def test_a_report_in_which_nothing_passes_does_not_pass(run: Any) -> None:
-    assert run(left="")["verdict"] == "fail"
-
-
 def test_a_step_that_hangs_is_ended_with_all_that_it_started(
     run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,13 +98,6 @@ def test_a_run_that_ends_early_continues_with_what_is_left(run: Any) -> None:
     report = run(a="raise ValueError", b="", c="")
     assert [x for x, _ in verdicts(report).values()] == ["pass"] * 3
     assert report["verdict"] == "pass"
-
-
-def test_after_an_interruption_no_step_starts_and_the_next_run_goes_on(run: Any) -> None:
-    stop = Interruption()
-    stop.signal = signal.SIGINT
-    assert not run(a="", stop=stop)["results"]
-    assert run(a="")["results"].keys() == {"a"}
 
 
 @pytest.mark.parametrize("name", ["backend", "commit", "short", "stand_in", "planned"])
@@ -147,29 +135,12 @@ def test_output_names_no_place_of_this_machine() -> None:
     assert gpu_report.without_paths(text) == "unidev/unidev/x.py home/x"
 
 
-def test_variables_arrange_the_gpus() -> None:
-    shown = {how: visible(how, MACHINE) for how in ("empty", "index", "reordered", "uuid")}
-    assert shown == {
-        "empty": ("", 0), "index": ("1", 1), "reordered": ("1,0", 2), "uuid": ("GPU-1", 1),
-    }  # fmt: skip
-    assert visible("uuid", {**MACHINE, "uuids": []}) is None
-
-
 def test_every_example_and_every_benchmark_of_devices_is_a_step() -> None:
     files = {word for step in STEPS.values() for word in step.words if word.endswith(".py")}
     assert all(Path(file).is_file() for file in files)
     examples = {file.stem for file in (ROOT / "examples").glob("*.py")}
     assert {f"examples.{name}" for name in examples} <= STEPS.keys()
     assert {*planned(is_short=True)} < {*planned(is_short=False)} == STEPS.keys()
-
-
-def test_steps_are_chosen_by_name_or_subject() -> None:
-    names = ["copies.to_gpu", "copies_of.x", "memory.peak"]
-    assert chosen([], names) == names
-    assert chosen(["copies"], names) == ["copies.to_gpu"]
-    assert chosen(["memory.peak"], names) == ["memory.peak"]
-    with pytest.raises(ReportError, match="no step is called bench"):
-        chosen(["bench"], names)
 
 
 def test_steps_that_a_stand_in_cannot_run_are_read_with_their_reasons(tmp_path: Path) -> None:

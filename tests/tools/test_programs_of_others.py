@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -32,25 +30,3 @@ def test_each_suite_has_tests_and_reasons_for_what_is_left_out(tool: Any, tmp_pa
     options = tool.pytest_options(tool.SUITES["torch_distributed"], tmp_path)
     assert options[0] == str(TOOL / "test_distributed.py")
     assert "and not (test_send_recv_nccl_ and profiler)" in options[-1]
-
-
-def test_what_is_left_out_is_an_expression_of_pytest(tool: Any, tmp_path: Path) -> None:
-    (tmp_path / "test_x.py").write_text(
-        "def test_send_recv_nccl_torch_profiler(): assert 0\ndef test_send_recv_nccl_(): pass\n"
-    )
-    suite = {**tool.SUITES["torch_distributed"], "ours": [], "tests": ["test_x.py"]}
-    options = tool.pytest_options(suite, tmp_path)
-    words = [sys.executable, "-m", "pytest", "-q", *options]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert "1 passed, 1 deselected" in done.stdout
-
-
-def test_wrong_words_are_refused(tmp_path: Path) -> None:
-    for words, said in (
-        (["mars"], "invalid choice: 'mars'"),
-        (["fabric"], "--checkout a folder that has tests/tests_fabric"),
-        (["examples", "--checkout", str(tmp_path)], "distributed/FSDP2/example.py"),
-    ):
-        done = subprocess.run([sys.executable, TOOL, *words], capture_output=True, text=True)
-        assert done.returncode == 2
-        assert said in done.stderr
