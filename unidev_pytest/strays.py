@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 import weakref
 from contextlib import ExitStack
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -21,9 +22,7 @@ if TYPE_CHECKING:
 
     from unidev import Device
 
-_MOST_FRAMES = 3
-_MOST_LINES = 5
-_DEPTH = 2
+_MOST_FRAMES, _MOST_LINES = 3, 5
 
 
 class Strays:
@@ -51,7 +50,7 @@ class Strays:
     def __exit__(self, *exc_info: object) -> None:
         self._scopes.close()
 
-    def origin(self, values: Iterable[Any], depth: int = _DEPTH) -> str | None:
+    def origin(self, values: Iterable[Any], depth: int = 2) -> str | None:
         """The line where the first stray among ``values``, and in lists of them, was made."""
         for value in values:
             noted = self._made.get(id(value))
@@ -65,14 +64,10 @@ class Strays:
 
     def told(self, failure: TracebackType | None) -> str:
         """Where the trap's devices are, and the lines of the strays that the failure is about."""
-        said = (
-            f"unidev_device is {self.device}; what is made without `device=` is on {self.default}"
-        )
-        frames: list[FrameType] = []
-        while failure is not None:
-            frames.insert(0, failure.tb_frame)
-            failure = failure.tb_next
-        for frame in frames:
+        there = f"what is made without `device=` is on {self.default}"
+        said = f"unidev_device is {self.device}; {there}"
+        frames = [] if failure is None else list(walk_tb(failure))
+        for frame, _ in reversed(frames):
             if (found := self.origin(frame.f_locals.values())) is not None:
                 return f"{said}\na tensor of the failed call was made so, at {found}"
         return "\nmade so in this test, at ".join([said, *list(self._lines)[-_MOST_LINES:]])
@@ -105,5 +100,6 @@ class Strays:
                 return None
             frame = frame.f_back
         said = "\n  called at ".join(found)
-        self._lines[said] = None
-        return said
+        if said:
+            self._lines[said] = None
+        return said or None

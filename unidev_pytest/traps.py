@@ -106,7 +106,7 @@ def unidev_device(request: pytest.FixtureRequest) -> Iterator[Device]:
         with device:
             yield device
         return
-    from unidev_pytest.strays import Strays
+    from unidev_pytest.strays import Strays  # which imports unidev
 
     with others[0], Strays(device, others[0]) as strays:
         request.node.stash[_TRAP] = strays
@@ -120,12 +120,13 @@ def unidev_dtype(request: pytest.FixtureRequest) -> str:
     Skipped where the device lacks it.
     """
     import unidev
-    from unidev.backends.loading import load_backend
 
+    if BACKEND in request.fixturenames:
+        request.getfixturevalue(BACKEND)
+    backend = unidev.active_backend()
     used = _DEVICE in request.fixturenames
-    device = request.getfixturevalue(_DEVICE) if used else unidev.active_backend().cpu
-    name = str(request.param)
-    if name not in load_backend(device.backend).dtypes_on(device):
+    device, name = request.getfixturevalue(_DEVICE) if used else backend.cpu, str(request.param)
+    if name not in backend.dtypes_on(device):
         pytest.skip(f"{device} has no {name}")
     return name
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import array_api_strict as xp
 import numpy as np
 import pytest
@@ -12,6 +15,9 @@ from unidev_array_api.libraries.strict import StrictBackend
 POOR = """
 import numpy as np, unidev
 from unittest import mock
+import subprocess
+import sys
+
 import array_api_strict as xp
 
 x = unidev.ones(2, dtype="{lacking}")
@@ -110,3 +116,15 @@ def test_arrays_share_numpys_memory_for_writing_and_for_reading() -> None:
     values.flags.writeable = False
     with pytest.raises(ValueError, match="read-only"):
         unidev.convert(values, "array_api_strict", copy=False)[0, 0] = 6.0
+
+
+def test_marks_that_count_transfers_fail_where_none_are_seen(tmp_path) -> None:
+    text = "import pytest\n"
+    for name, mark in (("a", "transfer_guard"), ("b", "unidev_transfers(count=0)")):
+        text += f"@pytest.mark.{mark}\ndef test_{name}(unidev_backend): pass\n"
+    (tmp_path / "test_a.py").write_text(text)
+    command = [sys.executable, "-m", "pytest", "-p", "unidev_pytest", "-p", "no:cacheprovider"]
+    command += ["-n0", "--rootdir", str(tmp_path), "--unidev-backend", "array_api_strict", tmp_path]
+    done = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    for name in ("transfer_guard", "unidev_transfers"):
+        assert f"{name} sees no transfers of array_api_strict: the" in done.stdout, done.stdout
