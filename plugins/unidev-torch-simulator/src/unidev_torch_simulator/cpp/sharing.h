@@ -17,6 +17,9 @@ struct Shared {
 
 inline void free_shared(void* context) {
   std::unique_ptr<Shared> shared(static_cast<Shared*>(context));
+  if (C10_UNLIKELY(on_block != nullptr)) {
+    on_block(shared->host.mutable_data(), 0, 0);
+  }
   if (shared->counted > 0) {
     give_back(static_cast<size_t>(shared->counted), shared->device);
   }
@@ -38,6 +41,9 @@ inline void share(const at::Tensor& holder, const at::Tensor& host) {
   std::memcpy(host.storage().mutable_data(), header + 1, storage->nbytes());
   storage->set_data_ptr(shared_memory(host, static_cast<int64_t>(header->size), header->device))
       .release_context();
+  if (C10_UNLIKELY(on_block != nullptr)) {
+    on_block(header + 1, 0, 0);
+  }
   std::free(header);
 }
 
