@@ -105,7 +105,8 @@ class Aligned:
         """
         check_whole(self._opened, self.backend, is_packed=first_dimension)
         kinds, start = kinds_of(self.lists[0]), int(not first_dimension)
-        for number, tensors in enumerate(self.lists):
+        # The first has its own kinds; only its dimensions may be too few.
+        for number, tensors in enumerate(self.lists[1 - start :], 1 - start):
             for position, x in enumerate(tensors):
                 first, shape = kinds[position], tuple(x.shape)
                 if len(shape) < start:
