@@ -180,8 +180,7 @@ def _check_computing(bench: Workbench, one: Device, other: Device) -> None:
     shapes = ((2, 3), (1,), ())
     if bench.backend.spec.framework == "numpy":  # elsewhere assigning is a copy
         x, y = bench.matrix(one), bench.matrix(other)
-        for index in (..., 0, [0, 1], x > 0):
-            values = y[index]
+        for index, values in ((..., y), (0, y[0]), ([0, 1], y[[0, 1]]), (x > 0, y[y > 0])):
             bench.expect(unidev.DeviceMismatchError, x.__setitem__, index, values)
     refused = {
         (a, b): _is_refused_to_add(bench, (a, one), (b, other))
