@@ -213,7 +213,7 @@ def activation_is_deleted_while_it_is_brought_back(mended: bool) -> Any:
     return grad.tolist(), [10.0] * 6
 
 
-@race("PTB-MR/mrpro#984, between two devices")
+@race("docs.pytorch.org/docs/stable/notes/cuda.html, streams of two devices")
 def other_device_does_not_wait(mended: bool) -> Any:
     first, side = on_gpu(6.0), cuda.Stream(f"{NAME}:1")
     there = first.to(f"{NAME}:1")  # first
