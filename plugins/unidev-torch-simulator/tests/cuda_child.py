@@ -1,6 +1,6 @@
 """Asks each question in a fork of this process, in which torch has been imported.
 
-One line of JSON on stdin has them all; each answer is one on stdout.
+One line of JSON on stdin has them all, ``[liar or null, question]``; each answer is one on stdout.
 """
 
 from __future__ import annotations
@@ -15,12 +15,17 @@ import traceback
 import cuda_questions_of_training  # noqa: F401  adds its questions
 from cuda_questions import QUESTIONS
 
+# isort: split
+from cuda_liars import LIARS
+
 LIMIT_S = 240
 gc.freeze()  # what is there is not looked through, and so not copied, in each fork
 
 
-def answer(name: str) -> str:
+def answer(liar: str | None, name: str) -> str:
     """``right``; or the assertion that failed; or what else was raised."""
+    if liar is not None:
+        LIARS[liar][0]()
     try:
         QUESTIONS[name]()
     except AssertionError:
@@ -30,14 +35,14 @@ def answer(name: str) -> str:
     return "right"
 
 
-def in_a_fork(name: str) -> str:
+def in_a_fork(liar: str | None, name: str) -> str:
     """The answer of a copy of this process, or how that ended."""
     mine, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(mine)
         signal.alarm(LIMIT_S)
-        os.write(theirs, answer(name).encode()[-4000:])
+        os.write(theirs, answer(liar, name).encode()[-4000:])
         os._exit(0)
     os.close(theirs)
     with os.fdopen(mine, "rb") as pipe:
@@ -46,6 +51,6 @@ def in_a_fork(name: str) -> str:
     return said or f"raised: the process ended with {status}"
 
 
-for name in json.loads(sys.stdin.readline()):
-    sys.stdout.write(json.dumps([name, in_a_fork(name)]) + "\n")
+for liar, name in json.loads(sys.stdin.readline()):
+    sys.stdout.write(json.dumps([liar, name, in_a_fork(liar, name)]) + "\n")
     sys.stdout.flush()  # the next fork would have it, too
