@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from base64 import b64decode
 from dataclasses import asdict, replace
 from html.parser import HTMLParser
@@ -157,42 +156,11 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-def markers(svg: bytes, plot: str) -> dict[tuple[str, str], list[tuple[float, float]]]:
-    """Where the points of each series are drawn, in the SVG's own units."""
-    found = {}
-    for group in ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}g"):
-        name, _, series = group.get("id", "").partition("/")
-        if series:
-            assert name == plot
-            uses = group.iter("{http://www.w3.org/2000/svg}use")
-            found[plot, series] = [(float(each.get("x")), float(each.get("y"))) for each in uses]
-    return found
-
-
-@pytest.mark.parametrize("given", [ONLY_CPU, WITH_GPU], ids=["only a CPU", "with a GPU"])
-def test_the_page_has_every_point_of_every_plot_where_its_value_is(given: Bench) -> None:
-    page = Page(to_html(given, findings(given)))
-    assert page.open == []
-    names = ("bandwidth", "product", "sum")
-    drawn = [markers(svg, name) for svg, name in zip(page.pictures, names, strict=True)]
-    expected = points_expected(given)
-    assert {name for each in drawn for name in each} == expected.keys()
-    for each in drawn:
-        values = [point for name in each for point in sorted(expected[name])]
-        places = [point for series in each.values() for point in series]
-        assert len(values) == len(places)
-        for axis, sign in ((0, 1), (1, -1)):
-            found = [(math.log(v[axis]), p[axis]) for v, p in zip(values, places, strict=True)]
-            (first, begin), (last, end) = min(found), max(found)
-            slope = (end - begin) / (last - first)
-            assert slope * sign > 0
-            for log, place in found:
-                assert place == pytest.approx(begin + slope * (log - first), abs=0.01)
-
-
 def test_the_page_needs_nothing_from_elsewhere_and_runs_nothing() -> None:
     html = to_html(WITH_GPU, findings(WITH_GPU))
     page = Page(html)
+    assert page.open == []
+    assert len(page.pictures) == len(plots(WITH_GPU))
     tags = {tag for tag, _ in page.elements}
     assert not tags & {"script", "link", "iframe", "object", "a", "image", "use", "base"}
     for tag, named in page.elements:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,6 @@ from mutation.frozen import Frozen
 from mutation.judging import Judge, Verdict
 from mutation.modules import CORE, modules, source_folder
 from mutation.promises import promise_of
-from mutation.reach import Reach
 from mutation.record import Record
 from mutation.score import score
 
@@ -157,60 +154,3 @@ def test_a_fault_is_judged_on_a_copy_and_undone(tmp_path: Path) -> None:
     assert judge.judge(broken, calibration).is_caught
     assert (tmp_path / "copy" / module).read_text() == sound
     assert judge.judge(harmless, calibration).how == "survived"
-
-
-ENTERED = '''
-def one_line(): return 1
-def documented():
-    """Do nothing."""
-    for _ in ():
-        pass
-def outer():
-    @print_nothing
-    def inner():
-        return 2
-    return inner
-def print_nothing(f):
-    return f
-def never(): pass
-class Class:
-    attribute = one_line
-    def method(self, default=3):
-        return default
-'''
-CALLS = """
-import os, entered
-entered.documented()
-os.environ["PYTEST_CURRENT_TEST"] = "checks/tensor/test_copy.py::test_zero_d (call)"
-entered.one_line()
-entered.outer()()
-os.environ["PYTEST_CURRENT_TEST"] = "checks/tensor/test_create.py::test_full (call)"
-entered.Class().method()
-entered.Class().method()
-"""
-
-
-def test_a_fault_is_judged_by_the_groups_that_enter_its_function(tmp_path: Path) -> None:
-    (tmp_path / "entered.py").write_text(ENTERED)
-    where = {text.strip(): number for number, text in enumerate(ENTERED.splitlines(), 1)}
-    faults = {
-        text: Fault("entered.py", "", 0, where[text], "", "", "")
-        for text in (
-            "def one_line(): return 1", "for _ in ():", "return 2", "return inner", "return f",
-            "def never(): pass", "attribute = one_line", "def method(self, default=3):",
-            "return default",
-        )
-    }  # fmt: skip
-    reach = Reach(tmp_path, list(faults.values()))
-    subprocess.run([sys.executable, "-c", CALLS], cwd=tmp_path, check=True)
-    (tmp_path / "entered.py").write_text(ENTERED)
-    reach.read(["copy.zero_d", "copy.sizes", "create.full", "smoke.first"])
-    copy = {"copy.zero_d", "copy.sizes"}
-    found = {text: reach.checks(tmp_path, fault) for text, fault in faults.items()}
-    assert found.pop("for _ in ():") == {"copy.zero_d", "copy.sizes", "create.full", "smoke.first"}
-    assert found == {
-        "def one_line(): return 1": copy, "return 2": copy, "return inner": copy,
-        "return f": copy, "def never(): pass": set(), "return default": {"create.full"},
-        # At import, which any check may need.
-        "attribute = one_line": None, "def method(self, default=3):": None,
-    }  # fmt: skip

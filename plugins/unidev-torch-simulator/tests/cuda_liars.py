@@ -1,12 +1,13 @@
 """Libraries that only pretend to be CUDA, as mutants: each lies once, as such libraries do.
 
-A liar patches a torch that is imported, and names the questions that find it out.
+A liar patches a torch that is imported, and has the questions that find it out.
 """
 # mypy: disable-error-code="method-assign, assignment, misc"
 
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
@@ -41,25 +42,69 @@ def set_in(owner: Any, name: str, value: Any) -> None:
     setattr(owner, name, value)
 
 
-@caught_by("a_copy_to_the_gpu_shares_no_byte")
-def cuda_returns_its_source() -> None:
-    set_in(Tensor, "cuda", lambda self, *_, **__: self)
-
-
-@caught_by("a_copy_to_another_gpu_shares_no_byte", "a_tensor_that_is_there_is_returned_itself")
-def to_returns_its_source() -> None:
-    set_in(Tensor, "to", lambda self, *_, **__: self)
+REPLACED: tuple[tuple[str, Any, str, Any], ...] = (
+    ("a_copy_to_the_gpu_shares_no_byte", Tensor, "cuda", lambda self, *_, **__: self),
+    ("a_copy_to_another_gpu_shares_no_byte a_tensor_that_is_there_is_returned_itself",
+     Tensor, "to", lambda self, *_, **__: self),
+    ("a_copy_back_shares_no_byte", Tensor, "cpu", lambda self, *_, **__: self),
+    ("sparse_tensors_are_on_it_with_their_parts",
+     Tensor, "to_sparse", lambda self, **_: self.clone()),
+    ("there_are_as_many_as_were_asked_for visible_devices_are_cudas_choice",
+     Cuda, "device_count", always(1)),
+    ("visible_devices_are_read_at_the_first_use",
+     Cuda, "device_count", lambda: min(4, len(Cuda._parse_visible_devices()))),
+    ("names_say_that_they_are_simulated", Cuda, "get_device_name", always("NVIDIA H100 80GB HBM3")),
+    ("capability_and_memory_are_those_that_were_asked_for",
+     Cuda, "get_device_capability", always((8, 0))),
+    ("no_library_is_misled_about_a_toolkit", torch.version, "cuda", "12.8"),
+    ("cuda_without_a_number_is_the_current_device",
+     Cuda, "device", lambda _: contextlib.nullcontext()),
+    ("a_device_that_is_not_there_is_cudas_own_error", Cuda, "set_device", always(None)),
+    ("the_default_device_can_be_one", torch, "set_default_device", always(None)),
+    ("none_can_be_visible", Cuda, "is_available", always(True)),
+    ("the_accelerator_is_cuda", torch.accelerator, "current_accelerator", always(None)),
+    ("memory_is_counted_and_given_back", Cuda, "memory_allocated", always(0)),
+    ("the_peak_is_kept_until_it_is_reset", Cuda, "reset_peak_memory_stats", always(None)),
+    ("free_and_total_are_of_the_limit", Cuda, "mem_get_info", always((256 << 20, 256 << 20))),
+    ("so_is_a_result_that_does_not_fit so_is_one_that_the_host_has_no_room_for",
+     Tensor, "__add__", lambda a, _: a),
+    ("after_it_the_program_goes_on", Cuda, "memory_stats", always({"num_ooms": 0})),
+    ("a_process_may_have_a_fraction", Cuda, "set_per_process_memory_fraction", always(None)),
+    ("pinned_memory_is_known_from_other", Tensor, "is_pinned", always(True)),
+    ("a_seed_gives_the_same_numbers_on_each", Cuda, "manual_seed_all", always(None)),
+    ("the_state_has_16_bytes_and_can_be_restored",
+     Cuda, "get_rng_state", lambda *_: torch.get_rng_state()),
+    ("a_forked_generator_is_restored",
+     torch.random, "fork_rng", lambda **_: contextlib.nullcontext()),
+    ("a_stream_is_current_inside_its_block", Cuda, "stream", lambda _: contextlib.nullcontext()),
+    ("events_tell_the_time_between_them", Cuda.Event, "elapsed_time", always(0.0)),
+    ("a_model_moves_in_place_with_its_ties gradients_are_those_of_the_cpu",
+     nn.Module, "cuda", lambda self, *_: self),
+    ("data_parallel_runs_a_replica_on_each",
+     nn.DataParallel, "forward", lambda self, x: self.module(x)),
+    ("a_broadcast_is_a_copy_on_each",
+     comm, "broadcast", lambda tensor, devices: [tensor] * len(devices)),
+    ("scatter_and_gather_go_there_and_back",
+     comm, "scatter", lambda tensor, devices: tensor.chunk(len(devices))),
+    ("autocast_computes_in_half_precision",
+     torch, "autocast", lambda *_, **__: contextlib.nullcontext()),
+    ("a_scaler_leaves_out_a_step_with_infinities",
+     torch.amp.GradScaler, "step", lambda _, optimizer: optimizer.step()),
+    ("padded_positions_of_an_encoder_are_zero",
+     torch, "_nested_tensor_from_mask_left_aligned", always(False)),
+    ("a_loaders_batches_are_pinned_and_its_workers_live",
+     torch.utils.data._utils.pin_memory, "pin_memory", lambda data, *_: data),
+    ("use_after_a_fork_is_refused_as_cuda_refuses_it", Cuda, "_lazy_init", always(None)),
+)  # fmt: skip
+"""The questions that find out the lie, and what is replaced by what."""
+for _questions, *_replaced in REPLACED:
+    LIARS[_questions] = partial(set_in, *_replaced), tuple(_questions.split())
 
 
 @caught_by("overlapping_memory_is_refused_as_on_the_cpu")
 def what_is_copied_has_memory_of_its_own() -> None:
     exact = Tensor.copy_
     set_in(Tensor, "copy_", lambda self, x, *a: exact(self, x.clone() if x.is_cuda else x, *a))
-
-
-@caught_by("a_copy_back_shares_no_byte")
-def cpu_returns_its_source() -> None:
-    set_in(Tensor, "cpu", lambda self, *_, **__: self)
 
 
 @caught_by("numpy_does_not_see_the_devices_memory")
@@ -99,56 +144,11 @@ def indices_are_moved() -> None:
     set_in(Tensor, "gather", lambda self, dim, index: gather(self, dim, index.to(self.device)))
 
 
-@caught_by("sparse_tensors_are_on_it_with_their_parts")
-def sparse_is_dense() -> None:
-    set_in(Tensor, "to_sparse", lambda self, **_: self.clone())
-
-
-@caught_by("there_are_as_many_as_were_asked_for", "visible_devices_are_cudas_choice")
-def there_is_one_device() -> None:
-    set_in(Cuda, "device_count", always(1))
-
-
-@caught_by("visible_devices_are_read_at_the_first_use")
-def visible_devices_are_always_read() -> None:
-    set_in(Cuda, "device_count", lambda: min(4, len(Cuda._parse_visible_devices())))
-
-
-@caught_by("names_say_that_they_are_simulated")
-def names_are_those_of_hardware() -> None:
-    set_in(Cuda, "get_device_name", always("NVIDIA H100 80GB HBM3"))
-
-
-@caught_by("capability_and_memory_are_those_that_were_asked_for")
-def all_are_an_a100() -> None:
-    set_in(Cuda, "get_device_capability", always((8, 0)))
-
-
-@caught_by("no_library_is_misled_about_a_toolkit")
-def there_is_a_toolkit() -> None:
-    set_in(torch.version, "cuda", "12.8")
-
-
-@caught_by("cuda_without_a_number_is_the_current_device")
-def the_current_device_stays() -> None:
-    set_in(Cuda, "device", lambda _: contextlib.nullcontext())
-
-
 @caught_by("a_new_thread_starts_on_the_first")
 def threads_share_a_current_device() -> None:
     own, current = Cuda.set_device, [0]
     set_in(Cuda, "set_device", lambda index: (current.__setitem__(0, index), own(index)))
     set_in(Cuda, "current_device", lambda: current[0])
-
-
-@caught_by("a_device_that_is_not_there_is_cudas_own_error")
-def any_index_is_taken() -> None:
-    set_in(Cuda, "set_device", always(None))
-
-
-@caught_by("the_default_device_can_be_one")
-def the_default_device_stays() -> None:
-    set_in(torch, "set_default_device", always(None))
 
 
 @caught_by("a_tensor_shows_where_it_is")
@@ -157,35 +157,10 @@ def tensors_look_like_the_cpus() -> None:
     set_in(Tensor, "__repr__", lambda self, **_: own(self.cpu()))
 
 
-@caught_by("none_can_be_visible")
-def it_is_always_available() -> None:
-    set_in(Cuda, "is_available", always(True))
-
-
-@caught_by("the_accelerator_is_cuda")
-def there_is_no_accelerator() -> None:
-    set_in(torch.accelerator, "current_accelerator", always(None))
-
-
-@caught_by("memory_is_counted_and_given_back")
-def memory_is_never_used() -> None:
-    set_in(Cuda, "memory_allocated", always(0))
-
-
 @caught_by("each_counts_its_own")
 def all_count_together() -> None:
     own = Cuda.memory_allocated
     set_in(Cuda, "memory_allocated", lambda *_: sum(own(index) for index in range(4)))
-
-
-@caught_by("the_peak_is_kept_until_it_is_reset")
-def the_peak_stays() -> None:
-    set_in(Cuda, "reset_peak_memory_stats", always(None))
-
-
-@caught_by("free_and_total_are_of_the_limit")
-def all_is_free() -> None:
-    set_in(Cuda, "mem_get_info", always((256 << 20, 256 << 20)))
 
 
 @caught_by("too_much_is_cudas_own_error_with_its_numbers")
@@ -194,40 +169,10 @@ def too_much_goes_to_the_host() -> None:
     set_in(torch, "empty", lambda *size, device=None: own(0, device=device))
 
 
-@caught_by("so_is_a_result_that_does_not_fit", "so_is_one_that_the_host_has_no_room_for")
-def results_have_room() -> None:
-    set_in(Tensor, "__add__", lambda a, _: a)
-
-
-@caught_by("after_it_the_program_goes_on")
-def errors_are_not_counted() -> None:
-    set_in(Cuda, "memory_stats", always({"num_ooms": 0}))
-
-
-@caught_by("a_process_may_have_a_fraction")
-def a_fraction_is_all() -> None:
-    set_in(Cuda, "set_per_process_memory_fraction", always(None))
-
-
 @caught_by("a_storage_can_be_on_it")
 def storages_are_the_cpus() -> None:
     own = torch.UntypedStorage.__new__
     set_in(torch.UntypedStorage, "__new__", lambda cls, size, **_: own(cls, size))
-
-
-@caught_by("pinned_memory_is_known_from_other")
-def all_memory_is_pinned() -> None:
-    set_in(Tensor, "is_pinned", always(True))
-
-
-@caught_by("a_seed_gives_the_same_numbers_on_each")
-def seeds_are_ignored() -> None:
-    set_in(Cuda, "manual_seed_all", always(None))
-
-
-@caught_by("the_state_has_16_bytes_and_can_be_restored")
-def the_state_is_the_cpus() -> None:
-    set_in(Cuda, "get_rng_state", lambda *_: torch.get_rng_state())
 
 
 @caught_by("a_state_is_contiguous_bytes_of_the_cpu")
@@ -254,60 +199,10 @@ def numbers_are_drawn_on_the_cpu() -> None:
     set_in(torch, "rand", lambda *size, device="cpu": own(*size).to(device))
 
 
-@caught_by("a_forked_generator_is_restored")
-def generators_are_not_forked() -> None:
-    set_in(torch.random, "fork_rng", lambda **_: contextlib.nullcontext())
-
-
-@caught_by("a_stream_is_current_inside_its_block")
-def there_is_one_stream() -> None:
-    set_in(Cuda, "stream", lambda _: contextlib.nullcontext())
-
-
-@caught_by("events_tell_the_time_between_them")
-def no_time_passes() -> None:
-    set_in(Cuda.Event, "elapsed_time", always(0.0))
-
-
-@caught_by("a_model_moves_in_place_with_its_ties", "gradients_are_those_of_the_cpu")
-def models_stay() -> None:
-    set_in(nn.Module, "cuda", lambda self, *_: self)
-
-
-@caught_by("data_parallel_runs_a_replica_on_each")
-def data_parallel_runs_one_module() -> None:
-    set_in(nn.DataParallel, "forward", lambda self, x: self.module(x))
-
-
-@caught_by("a_broadcast_is_a_copy_on_each")
-def a_broadcast_is_its_source() -> None:
-    set_in(comm, "broadcast", lambda tensor, devices: [tensor] * len(devices))
-
-
-@caught_by("scatter_and_gather_go_there_and_back")
-def parts_stay_where_the_whole_was() -> None:
-    set_in(comm, "scatter", lambda tensor, devices: tensor.chunk(len(devices)))
-
-
-@caught_by("autocast_computes_in_half_precision")
-def autocast_does_nothing() -> None:
-    set_in(torch, "autocast", lambda *_, **__: contextlib.nullcontext())
-
-
 @caught_by("softmax_of_half_precision_is_computed_in_float32")
 def softmax_stays_in_half_precision() -> None:
     own = nn.functional.softmax
     set_in(nn.functional, "softmax", lambda x, dim: own(x, dim=dim).to(x.dtype))
-
-
-@caught_by("a_scaler_leaves_out_a_step_with_infinities")
-def a_scaler_always_steps() -> None:
-    set_in(torch.amp.GradScaler, "step", lambda _, optimizer: optimizer.step())
-
-
-@caught_by("padded_positions_of_an_encoder_are_zero")
-def nothing_is_packed() -> None:
-    set_in(torch, "_nested_tensor_from_mask_left_aligned", always(False))
 
 
 @caught_by("attention_is_that_of_the_cpu")
@@ -331,20 +226,10 @@ def pickles_are_the_cpus() -> None:
     set_in(Tensor, "__reduce_ex__", lambda self, protocol: own(self.cpu(), protocol))
 
 
-@caught_by("a_loaders_batches_are_pinned_and_its_workers_live")
-def loaders_pin_nothing() -> None:
-    set_in(torch.utils.data._utils.pin_memory, "pin_memory", lambda data, *_: data)
-
-
 @caught_by("a_loaders_workers_send_tensors_of_a_gpu")
 def workers_send_tensors_of_the_cpu() -> None:
     own = torch.multiprocessing.reductions.reduce_tensor
     ForkingPickler.register(Tensor, lambda tensor: own(tensor.cpu()))
-
-
-@caught_by("use_after_a_fork_is_refused_as_cuda_refuses_it")
-def forks_are_allowed() -> None:
-    set_in(Cuda, "_lazy_init", always(None))
 
 
 @caught_by("looking_before_a_fork_does_no_harm")

@@ -18,12 +18,12 @@ QUESTIONS = [
     for file in ("cuda_questions.py", "cuda_questions_of_training.py")
     for name in re.findall(r"@question\ndef (\w+)", (HERE / file).read_text())
 ]
+_LIARS = (HERE / "cuda_liars.py").read_text()
 LIARS = {
     name: tuple(re.findall(r'"(\w+)"', questions))
-    for questions, name in re.findall(
-        r"@caught_by\(([^)]*)\)\ndef (\w+)", (HERE / "cuda_liars.py").read_text()
-    )
+    for questions, name in re.findall(r"@caught_by\(([^)]*)\)\ndef (\w+)", _LIARS)
 }
+LIARS |= {each: tuple(each.split()) for each in re.findall(r'^    \("([\w ]+)",', _LIARS, re.M)}
 """Read from the files: this process has a torch with devices called ``sim``."""
 
 
