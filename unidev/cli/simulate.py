@@ -96,7 +96,9 @@ def command(*, words: tuple[str, ...], **options: int | str | None) -> int:
         assert requested is not None  # --gpus is at least 1
         check_possible(requested)
     except SimulationError as error:
-        raise click.UsageError(_in_options(str(error), given)) from error
+        late = given.get(SIMULATE_LATE, "")
+        hint = f" Before a command: --late -- {late} …" if shutil.which(late) else ""
+        raise click.UsageError(_in_options(str(error), given) + hint) from error
     program = shutil.which(words[0])
     if program is None:
         raise click.UsageError(f"there is no command {words[0]!r}.{_hint(words[0])}")

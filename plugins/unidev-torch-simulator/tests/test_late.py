@@ -123,6 +123,7 @@ def test_a_wrong_value_is_one_line(tmp_path: Path) -> None:
     done = simulate("soon", BROKEN, tmp_path)
     assert done.returncode == 2
     assert "--late: expected 1, report, or a file that ends in .jsonl, not 'soon'" in done.stderr
+    assert "Before a command: --late -- env …" in simulate("env", BROKEN, tmp_path).stderr
 
 
 def test_a_new_operator_for_which_the_host_may_wait_is_seen() -> None:
