@@ -71,7 +71,7 @@ class Row(NamedTuple):
 
 def test_rows_of_a_sequence_are_stacked() -> None:
     rows = [
-        {"row": Row(np.full(2, n, "float32"), n), "rate": 0.5, "name": str(n), "more": [n, (n,)]}
+        {"row": Row(np.full(2, n, "f4"), n), "rate": (n / 2, 1j), "name": str(n), "more": [n, (n,)]}
         for n in range(3)
     ]
     ((batch,),) = (list(shard) for shard in shards(rows, 1))
@@ -79,7 +79,7 @@ def test_rows_of_a_sequence_are_stacked() -> None:
     assert batch["row"].x.tolist() == [[0, 0], [1, 1], [2, 2]]
     assert batch["row"].x.dtype == np.float32
     assert batch["row"].y.tolist() == [0, 1, 2]
-    assert batch["rate"].dtype == np.float32
+    assert [x.dtype for x in batch["rate"]] == [np.float32, np.complex64]
     assert batch["name"] == ["0", "1", "2"]
     assert [x.tolist() for x in (batch["more"][0], *batch["more"][1])] == [[0, 1, 2]] * 2
 

@@ -158,9 +158,9 @@ def test_numbers_are_read_whatever_numpys_warnings_are_set_to() -> None:
 
 def test_bfloat16_has_a_largest_number_too() -> None:
     assert as_numpy([3.3e38, float("inf")], "bfloat16").dtype == np.float64
-    for data in ([3.4e38], np.array([1e300])):
-        with pytest.raises(unidev.InvalidDataError, match="bfloat16 cannot hold"):
-            as_numpy(data, "bfloat16")
+    for dtype, data in (("bfloat16", [3.4e38]), ("bfloat16", [2**200]), ("float32", [2**128])):
+        with pytest.raises(unidev.InvalidDataError, match=f"{dtype} cannot hold"):
+            as_numpy(data, dtype)
 
 
 @pytest.mark.parametrize(

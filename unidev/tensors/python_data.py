@@ -79,9 +79,10 @@ def checked_number(value: Any, dtype: str | None) -> Any:
     elif kind in "fc":
         is_complex = isinstance(number, (complex, np.complexfloating))
         parts = (number.real, number.imag) if is_complex else (number,)
-        fits = (kind == "c" or not is_complex) and all(
-            _holds(part, largest, dtype) for part in parts
-        )
+        held = [_nearest(part, largest, dtype) for part in parts]
+        fits = (kind == "c" or not is_complex) and None not in held
+        if fits:
+            number = complex(*held) if is_complex else held[0]
         if fits and isinstance(number, int) and abs(number) >= 2**63:
             number = float(number)  # some frameworks read any int as one of 64 bits
     else:
@@ -91,10 +92,22 @@ def checked_number(value: Any, dtype: str | None) -> Any:
     return number
 
 
-def _holds(number: Any, largest: float, dtype: str) -> bool:
+def _nearest(number: Any, largest: float, dtype: str) -> Any:
+    """``number``, or the largest of ``dtype`` where it is rounded to that; None beyond the range.
+
+    Frameworks refuse what is larger than the largest, also where NumPy rounds it.
+    """
+    import numpy as np
+
     # An int may be larger than any float: comparing is exact where converting raises.
     is_infinite = abs(number) == math.inf and dtype not in FINITE
-    return bool(abs(number) <= largest or is_infinite or number != number)  # noqa: PLR0124  NaN
+    if abs(number) <= largest or is_infinite or number != number:  # noqa: PLR0124  NaN
+        return number
+    if _lacking(dtype) is not None:
+        return None
+    exponent, bits = int(np.finfo(dtype).maxexp), int(np.finfo(dtype).nmant)
+    beyond = (1 << exponent) - (1 << exponent - bits - 2)  # the first that is rounded to infinity
+    return math.copysign(largest, number) if abs(number) < beyond else None
 
 
 def always_fits(source: str, dtype: str) -> bool:
@@ -145,6 +158,8 @@ def _from_python(data: object, dtype: str | None, integer: str) -> np.ndarray[An
         dtype = integer  # by default, NumPy makes larger ones uint64 or float64
     try:
         values = np.array(data)
+        if values.dtype.kind == "O" and is_int and _range(str(dtype))[0] in "fc":
+            values = values.astype("float64")  # ints beyond 64 bits
         if dtype is None and not any(issubclass(cls, (np.ndarray, np.generic)) for cls in types):
             dtype = _NARROW.get(values.dtype.char)
         if values.dtype.kind != "O" or not is_int:

@@ -16,9 +16,10 @@ class transfer_guard:  # noqa: N801  used as a function, in a `with`
     """``with unidev.transfer_guard("forbid"):`` implicit transfers between devices are errors.
 
     Explicit transfers are those of calls that name a device: ``copy_to``, ``as_in_device``,
-    ``place``, ``load_parameters``, and making a tensor on a device; also ``save_parameters``, which
-    names a file. All others are implicit: reading a GPU tensor into Python or NumPy, with
-    ``to_numpy`` or the framework's own calls, and whatever else the framework moves.
+    ``device_put``, ``place``, ``load_parameters``, and making a tensor on a device; also
+    ``device_get``, whose name says the host, and ``save_parameters``, which names a file. All
+    others are implicit: reading a GPU tensor into Python or NumPy, with ``to_numpy`` or the
+    framework's own calls, and whatever else the framework moves.
 
     Applies to this thread. Guards can be nested; the innermost one applies. Transfers that a
     framework does not expose are not stopped: ``trace_transfers`` lists them.

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
+_DTYPES: dict[type, Any] = {float: np.float32, complex: np.complex64}
+"""Those of Python's numbers, as in ``unidev.array``; NumPy's own dtypes of all others."""
+
+
 def rows_of_data(data: Any) -> Rows:
     """The rows of a loader, a data set, arrays, or a sequence."""
     backend = backend_of_namespace(type(data))
@@ -142,7 +146,7 @@ def _stacked(rows: list[Any]) -> Any:
             "Shard a loader of the framework, which pads or packs them."
         )
     if backend is None or type(first) is np.ndarray:
-        dtype = np.float32 if type(first) is float else None  # as in `unidev.array`
+        dtype = _DTYPES.get(type(first))
         return np.stack([np.asarray(row, dtype) for row in rows])
     parts = [row[None] for row in rows]
     return call(backend, backend.collectives.concatenate, parts, doing="stacking rows")

@@ -31,6 +31,8 @@ def check_filled(bench: Workbench, device: Device) -> None:
 
 
 _FROM_HOST_BYTES = 2**20
+_ROUNDED = {"float16": -65519.0, "float32": 3.4028235e38, "complex64": complex(1, 3.4028235e38)}
+"""Numbers a little beyond the largest of a dtype, which is the nearest to them."""
 
 
 def _check_made_there(bench: Workbench, device: Device) -> None:
@@ -87,6 +89,7 @@ def _check_numbers(bench: Workbench, device: Device) -> None:
     for values in (
         *({name: _limit(name, at) for name in known} for at in (0, 1, -1)),
         dict.fromkeys(floats, -0.0),
+        {name: number for name, number in _ROUNDED.items() if name in known},
     ):
         _check_each(bench, values, device)
 
