@@ -11,6 +11,7 @@ from unidev.backends.discovery import backend_specs
 from unidev.backends.loading import is_installed, load_backend, loaded_backends
 from unidev.contract.backend import Unsupported
 from unidev.contract.interop import HostInterop
+from unidev.errors import SimulationError
 from unidev.tensors.devices import devices_of
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit.inputs import drawing, samples
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from unidev.contract.backend import Backend
     from unidev.device import Device
     from unidev_conformance.kit.inputs.drawing import Drawn
+    from unidev_conformance.kit.oracle import Evidence
 
     Array = np.ndarray[Any, Any]
 
@@ -51,12 +53,17 @@ class Way:
             return interop.tensor_of(samples.aligned(values, 0))
         return self.source.probe.make(values, place)
 
-    def drawn(self) -> Iterator[Drawn]:
-        """Tensors drawn of the dtypes that both have on the CPU, not the largest, and scopes."""
+    def drawn(self, *, in_each: bool = False) -> Iterator[Drawn]:
+        """Tensors drawn of the dtypes that both have on the CPU, not the largest, and scopes.
+
+        With ``in_each``, small ones of each dtype in each layout.
+        """
         layouts = drawing.layouts_of(self.source)
         scopes = [*devices_of(self.source), *devices_of(self.target)]
         few = self.source.probe.compiles_each_shape
-        found = drawing.drawn(self.dtypes(), scopes, str(self), layouts=layouts, has_few_shapes=few)
+        found = drawing.drawn(
+            self.dtypes(), scopes, str(self), layouts=layouts, in_each=in_each, has_few_shapes=few
+        )
         return (each for each in found if each.values.nbytes <= drawing.MIB)
 
     def dtypes(self) -> list[str]:
@@ -113,22 +120,25 @@ class Way:
         return not isinstance(self.target.probe.write, Unsupported)
 
 
-def ways(backend: Backend) -> list[Way]:
+def ways(backend: Backend, evidence: Evidence) -> list[Way]:
     """To and from NumPy, and each other framework that is installed with its plugin.
 
-    Where GPUs are simulated, without those that have no simulator.
+    Where GPUs are simulated, without those that cannot have as many, which ``evidence`` names.
 
     Raises:
         NotApplicableError: there is no other framework.
     """
-    before = len(loaded_backends)
-    others = [
-        load_backend(name)
-        for name, spec in backend_specs().items()
-        if spec.framework != backend.spec.framework
-        and is_installed(spec.framework)
-        and not (backend.simulated_count and isinstance(spec.simulator, Unsupported))
-    ]
+    before, others = len(loaded_backends), []
+    for name, spec in backend_specs().items():
+        if spec.framework == backend.spec.framework or not is_installed(spec.framework):
+            continue
+        if backend.simulated_count and isinstance(spec.simulator, Unsupported):
+            evidence.add("left out", f"{name}: {spec.simulator.reason}")
+            continue
+        try:
+            others.append(load_backend(name))
+        except SimulationError as refusal:
+            evidence.add("left out", str(refusal))
     if len(loaded_backends) > before:
         gc.freeze()  # as at the start, of the backend itself: checks collect garbage often
     if not others:

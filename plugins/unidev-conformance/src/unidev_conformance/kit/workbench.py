@@ -179,7 +179,7 @@ class Workbench:
 
     def ways(self) -> list[Way]:
         """To and from each other framework that is installed beside this one, at least NumPy."""
-        return ways(self.backend)
+        return ways(self.backend, self.evidence)
 
     # -- tensors ----------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import gc
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,7 +84,7 @@ def test_values(bench: Workbench, way: Way) -> None:
         if dtype == "bfloat16" or samples.is_numpy_dtype(dtype):
             x = way.make(samples.telling_bits(dtype), dtype)
             _check_values(bench, way, x, f"{way}, {dtype}")
-    for case in way.drawn():
+    for case in way.drawn(in_each=True):
         _check_values(bench, way, way.laid_out(case), f"{way}, {case}", case.entered())
     if way.source.spec.framework == "numpy":
         values = samples.counting((3, 5))
@@ -181,7 +181,7 @@ def test_zero_d_and_empty(bench: Workbench, way: Way) -> None:
 
 @check(required=True, over="ways")
 def test_lifetime(bench: Workbench, way: Way) -> None:
-    """Each of the two keeps the memory once the other is dropped."""
+    """Each of the two keeps the memory once the other is dropped, or resized."""
     values, other = samples.counting((_SMALL,)), np.full(_SMALL, -1, np.float32)
     expected = values.tobytes()
     for copy in (None, True):
@@ -202,6 +202,13 @@ def test_lifetime(bench: Workbench, way: Way) -> None:
         refilled += [way.convert(way.make(other), copy=copy) for _ in range(_MANY)]
         found = way.source.probe.read(x)
         assert found == expected, f"{where}: the source changed once the result was dropped"
+        if hasattr(x, "resize_"):  # PyTorch's and Paddle's, which may free what it had
+            y = way.convert(x, copy=copy)
+            with suppress(RuntimeError):  # refused
+                x.resize_([10 * _SMALL])
+            refilled += [way.make(other) for _ in range(50)]
+            found = way.target.probe.read(y)
+            assert found == expected, f"{where}: changed once the source was resized"
 
 
 @check(required=True, over="ways")

@@ -6,9 +6,11 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import unidev
 from unidev.contract.dtypes import portable_name
+from unidev.parallel.devices import packing
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
 
@@ -37,17 +39,23 @@ _SAME_SIZES: tuple[Sequence[tuple[int, ...]], ...] = (
 
 @check(required=True, needs=("collectives",))
 def test_shapes(bench: Workbench) -> None:
-    """Tensors that were packed have their own shapes and dtypes, not those of others as large."""
+    """Tensors that were packed have their own shapes and dtypes, not those of others as large.
+
+    In the end, the first fills its bucket.
+    """
     devices = bench.several(2)
     dtypes = [name for name in ("float32", "int32", "int64") if name in bench.dtypes(*devices)]
-    for number, shapes in enumerate(_SAME_SIZES * 2):
+    for number, shapes in enumerate(_SAME_SIZES * 3):
         for dtype in dtypes:
             arrays = [samples.counting(shape, dtype) + number for shape in shapes]
+            limit = packing.BUCKET_BYTES if number < 2 * len(_SAME_SIZES) else arrays[0].nbytes
             trees = [[bench.make(each, device) for each in arrays] for device in devices]
-            for name, made, factor in (
-                ("broadcast", unidev.broadcast(trees[0], devices), 1),
-                ("all_reduce", unidev.all_reduce(trees), len(devices)),
-            ):
+            with mock.patch.object(packing, "BUCKET_BYTES", limit):
+                found_by = {
+                    "broadcast": (unidev.broadcast(trees[0], devices), 1),
+                    "all_reduce": (unidev.all_reduce(trees), len(devices)),
+                }
+            for name, (made, factor) in found_by.items():
                 for tree, device in zip(made, devices, strict=True):
                     for x, array in zip(tree, arrays, strict=True):
                         where = f"{name} of {dtype} {shapes}, on {device}"

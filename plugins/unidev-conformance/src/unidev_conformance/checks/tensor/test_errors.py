@@ -147,6 +147,8 @@ def test_tensors_elsewhere(bench: Workbench) -> None:
             bench.oracle.check_device(y, device, where)
             bench.oracle.check_kind(x, y, where)
             bench.oracle.check_bytes(y, content, where)
+            if verb is unidev.copy_to:
+                bench.oracle.check_disjoint(x, y, where)
 
 
 @check(needs=("probe.deleted",), over="ring")
@@ -182,6 +184,8 @@ def _check_computing(bench: Workbench, one: Device, other: Device) -> None:
         x, y = bench.matrix(one), bench.matrix(other)
         for index, values in ((..., y), (0, y[0]), ([0, 1], y[[0, 1]]), (x > 0, y[y > 0])):
             bench.expect(unidev.DeviceMismatchError, x.__setitem__, index, values)
+        for option in ({"out": y}, {"where": y > 0}):
+            bench.expect(unidev.DeviceMismatchError, np.add, x, x, **option)
     refused = {
         (a, b): _is_refused_to_add(bench, (a, one), (b, other))
         for a, b in itertools.product(shapes, shapes)

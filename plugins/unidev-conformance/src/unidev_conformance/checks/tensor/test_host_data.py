@@ -79,13 +79,18 @@ def test_put_dtype(bench: Workbench, source: Device, target: Device) -> None:
     """With ``dtype``, floating-point arrays and tensors have it on the device, and no others."""
     values = np.array([[1.5, -2.0], [0.0, 3.0]], np.float64)
     batch = {"array": values, "tensor": bench.make(values, source), "numbers": np.arange(4)}
+    others = {"numbers": "int64"}
+    if "complex64" in bench.dtypes(target):
+        batch["complex"], others["complex"] = np.array([1j], np.complex64), "complex64"
     (read,) = unidev.prefetch([batch], target, dtype="float32")
     for put in (unidev.device_put(batch, target, dtype="float32"), read):
         for name in ("array", "tensor"):
             where = f"float64 of {source} to float32 on {target}: the {name}"
             bench.oracle.check_device(put[name], target, where)
             bench.oracle.check_bytes(put[name], values.astype(np.float32).tobytes(), where)
-        assert put["numbers"].dtype == bench.backend.dtypes["int64"], f"integers on {target}"
+        for name, dtype in others.items():
+            found = put[name].dtype
+            assert found == bench.backend.dtypes[dtype], f"{name} on {target}: {found}"
 
 
 @check(required=True, over="all_pairs")
