@@ -33,12 +33,12 @@ def packed_shapes_are_remembered_by_size(backend):
         return known.setdefault(tuple(map(math.prod, shapes)), sound(shapes))
 
 
-@torch_mutant("spreading.what_flows", profile="multi", around=".nn.layers:_Before.__call__")
-def containers_between_layers_stay(sound, self, _, inputs):
+@torch_mutant("spreading.what_flows", profile="multi", around=".nn.layers:_given")
+def containers_between_layers_stay(sound, function, module, inputs):
     """Between layers of a net that is spread, tensors are moved, and containers of them are not."""
     import torch
 
-    return tuple(self._function(x) if isinstance(x, torch.Tensor) else x for x in inputs)
+    return tuple(function(module, x) if isinstance(x, torch.Tensor) else x for x in inputs)
 
 
 @torch_mutant("reducing.in_place", profile="multi", around=".collectives:TorchCollectives.write")

@@ -47,15 +47,15 @@ class Layer:
         super().__init__()
         self.kind = kind
         self.is_training = True
-        self.before: tuple[Callable[[Any], Any], ...] = ()
-        """Applied to the input first."""
+        self.before: tuple[Callable[[Any, Any], Any], ...] = ()
+        """Applied to the layer and its input first."""
         for name, value in held.items():
             setattr(self, name, value)
 
     def __call__(self, x: Any) -> Any:
         """Apply the layer to ``x``."""
         for function in self.before:
-            x = function(x)
+            x = function(self, x)
         return self.of.apply(self, x)
 
     @property
@@ -155,7 +155,7 @@ class FunctionLayers(Layers):
         is_one = isinstance(model, self.layer) and model.kind == "sequential"
         return model.layers if is_one else super().sequence(model)
 
-    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
+    def before(self, layer: Model, function: Callable[[Model, Tensor], Tensor]) -> None:
         """Kept by the layer."""
         if not isinstance(layer, self.layer):
             super().before(layer, function)

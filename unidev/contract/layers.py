@@ -147,10 +147,15 @@ class Layers(BackendPart, ABC):
             "the backend has no such layers",
         )
 
-    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:  # noqa: ARG002
-        """From now on give ``layer`` ``function(x)`` for its input ``x``, a tensor or a container.
+    def before(
+        self,
+        layer: Model,
+        function: Callable[[Model, Tensor], Tensor],  # noqa: ARG002
+    ) -> None:
+        """From now on give ``layer`` ``function(layer, x)`` for its input, a tensor or a container.
 
-        If the framework does not compute where the operands are, the layer computes there.
+        A copy of the layer gets ``function(copy, x)``, or ``x``. If the framework does not compute
+        where the operands are, the layer computes there.
         """
         raise UnsupportedOperation(
             f"moving the inputs of a {kind_of(layer)}", "the backend has no hook before a layer"

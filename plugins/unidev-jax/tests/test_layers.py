@@ -74,7 +74,7 @@ def test_batch_norm_refuses_what_is_neither_rows_nor_images() -> None:
 
 def test_a_hook_before_a_layer_sees_its_input_and_others_of_its_class_do_not() -> None:
     layer, other = nn.relu(), nn.relu()
-    unidev.active_backend().layers.before(layer, lambda x: x - 1)
+    unidev.active_backend().layers.before(layer, lambda _, x: x - 1)
     x = unidev.array([0.5, 2.0])
     assert layer(x).tolist() == [0.0, 1.0]
     assert other(x).tolist() == [0.5, 2.0]

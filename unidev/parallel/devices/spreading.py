@@ -75,20 +75,15 @@ def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None
     for layer in layers:
         if id(layer) not in _followed:
             _followed[id(layer)] = layer
-            backend.layers.before(layer, _Follow(layer))
+            backend.layers.before(layer, _follow)
     return net
 
 
-class _Follow:
-    """Moves what a layer is given to where the layer is now."""
-
-    def __init__(self, layer: Any) -> None:
-        self._layer = layer
-
-    def __call__(self, x: Any) -> Any:
-        backend = backend_of_model(self._layer)
-        own = next(iter(backend.models.tensors(self._layer).values()), None)
-        return x if own is None else as_in_device(x, backend.device_of(own))
+def _follow(layer: Any, x: Any) -> Any:
+    """Move the input of a layer to where the layer is now."""
+    backend = backend_of_model(layer)
+    own = next(iter(backend.models.tensors(layer).values()), None)
+    return x if own is None else as_in_device(x, backend.device_of(own))
 
 
 def _place_all(layers: Sequence[Any], goals: Sequence[Device], backend: Backend) -> None:

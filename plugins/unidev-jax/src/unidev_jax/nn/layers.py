@@ -220,12 +220,12 @@ class JaxLayers(Layers):
             return list(model.layers)
         return super().sequence(model)
 
-    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
+    def before(self, layer: Model, function: Callable[[Model, Tensor], Tensor]) -> None:
         """Gives the layer a class of its own, whose ``__call__`` calls ``function`` first."""
         kind = type(layer)
 
         def call(self: Any, x: Any, *arguments: Any, **options: Any) -> Any:
-            return kind.__call__(self, function(x), *arguments, **options)
+            return kind.__call__(self, function(self, x), *arguments, **options)
 
         metaclass: Any = type(kind)
         own = metaclass(kind.__name__, (kind,), {"__call__": call, "__module__": kind.__module__})

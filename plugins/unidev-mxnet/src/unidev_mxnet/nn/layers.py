@@ -235,10 +235,14 @@ class MxnetLayers(Layers):
         """Gluon's layers, and unidev's, unless they are hybridized."""
         return synchronized(model, combine, BatchNorm)
 
-    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
+    def before(self, layer: Model, function: Callable[[Model, Tensor], Tensor]) -> None:
         """Replaces ``forward`` of this block: Gluon's hooks cannot change an input."""
-        forward = layer.forward
-        layer.forward = lambda *inputs: forward(*map(function, inputs))
+        layer.forward = partial(_forward, layer.forward, layer, function)
+
+
+def _forward(forward: Any, layer: Model, function: Any, *inputs: Tensor) -> Tensor:
+    """In a ``partial``, of which a deep copy of the layer has one with itself; not in a closure."""
+    return forward(*(function(layer, x) for x in inputs))
 
 
 def portable_names(model: Model) -> dict[str, str]:

@@ -136,9 +136,11 @@ class PaddleLayers(Layers):
             return list(model)
         return super().sequence(model)
 
-    def before(self, layer: Layer, function: Callable[[Tensor], Tensor]) -> None:
+    def before(self, layer: Layer, function: Callable[[Layer, Tensor], Tensor]) -> None:
         """A forward pre-hook."""
-        layer.register_forward_pre_hook(lambda _, inputs: tuple(map(function, inputs)))
+        layer.register_forward_pre_hook(
+            lambda layer, inputs: tuple(function(layer, x) for x in inputs)
+        )
 
 
 def _unfilled(is_there: bool = True) -> Any:

@@ -62,6 +62,19 @@ class Tree(LayerModels):
             return part._layers  # type: ignore[no-any-return]
         return [child for _, child in self.children(part, set())]
 
+    def copy(self, model: Any) -> Any:
+        """Keras makes layers anew of their configuration, which lacks the mode of ``unidev.nn``."""
+        made = super().copy(model)
+        pairs, seen = [(model, made)], set()
+        while pairs:
+            old, new = pairs.pop()
+            if id(new) not in seen:
+                seen.add(id(new))
+                if isinstance(old, portable_layers()):
+                    new.is_training_mode = old.is_training_mode
+                pairs += zip(self.within(old), self.within(new), strict=False)
+        return made
+
     def derived(self, model: Any) -> list[Any]:
         """Layers that compute with ``constants``, as Keras's ``Normalization`` once adapted."""
         return [x for x in self.all_layers(model) if hasattr(x, "finalize_state") and constants(x)]

@@ -111,14 +111,14 @@ class TensorFlowLayers(Layers):
         """Keras's layers, and unidev's."""
         return synchronized(model, combine)
 
-    def before(self, layer: Model, function: Callable[[Tensor], Tensor]) -> None:
+    def before(self, layer: Model, function: Callable[[Model, Tensor], Tensor]) -> None:
         """Replaces the method of this layer that computes, which then does so beside its input."""
         name = "channels_last" if isinstance(layer, PortableLayer) else "call"
         compute = getattr(layer, name)
 
         @wraps(compute)
         def computed(x: Tensor, *arguments: Any, **options: Any) -> Tensor:
-            x = function(x)
+            x = function(layer, x)
             with scope_of(x):
                 return compute(x, *arguments, **options)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -125,19 +126,14 @@ class TorchLayers(Layers):
         """Whatever calls ``torch.nn.functional.batch_norm``."""
         return synchronized(model, combine)
 
-    def before(self, layer: nn.Module, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
+    def before(self, layer: nn.Module, function: Callable[[nn.Module, Any], Any]) -> None:
         """A forward pre-hook."""
-        layer.register_forward_pre_hook(_Before(function))
+        layer.register_forward_pre_hook(partial(_given, function))
 
 
-class _Before:
-    """A forward pre-hook that can be pickled, as a module's hooks are with it."""
-
-    def __init__(self, function: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self._function = function
-
-    def __call__(self, _: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(map(self._function, inputs))
+def _given(function: Callable[..., Any], module: nn.Module, inputs: tuple[Any, ...]) -> Any:
+    """In a ``partial``, a forward pre-hook that can be copied and pickled with its module."""
+    return tuple(function(module, x) for x in inputs)
 
 
 def _filled(layer: nn.Linear | nn.Conv2d, weight: Array, bias: Array | None) -> nn.Module:

@@ -33,7 +33,10 @@ def _x(bench: Workbench, device: Any) -> Any:
 
 @check(required=True, needs=_NEEDS)
 def test_outputs(bench: Workbench) -> None:
-    """Layers lie in order; outputs have the bits of one device; ``place`` brings them together."""
+    """Layers lie in order; outputs have the bits of one device; ``place`` brings them together.
+
+    A replica is on one device, as is what it computes, in the mode of the original.
+    """
     devices = bench.several(3)[-3:]
     for at in (None, [1, 5]):
         net, alone = _net(), unidev.place(_net(), devices[-1])
@@ -49,6 +52,11 @@ def test_outputs(bench: Workbench) -> None:
         bench.oracle.check_device(outputs, devices[-1], "the outputs")
         expected = alone(_x(bench, devices[-1]))
         bench.oracle.check_bytes(outputs, bench.probe.read(expected), "the outputs")
+        (copied,) = bench.works(unidev.replicate, net, devices[:1])
+        outputs = bench.works(copied, _x(bench, devices[0]))
+        bench.oracle.check_device(outputs, devices[0], "the outputs of a replica")
+        expected = unidev.place(alone, devices[0])(_x(bench, devices[0]))
+        bench.oracle.check_bytes(outputs, bench.probe.read(expected), "the outputs of a replica")
         bench.works(unidev.place, net, devices[0])
         found = unidev.device_of(net)
         assert found is devices[0], f"placed on {devices[0]}, it is on {found}"
