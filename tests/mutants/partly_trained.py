@@ -56,7 +56,7 @@ def names_are_trimmed(backend):
 
 
 @torch_mutant(_OF_TREES, everywhere=".autograd:_each_its_own")
-def both_operands_of_a_sum_have_one_gradient(sound, gradients):
+def both_operands_of_a_sum_have_one_gradient(sound, gradients, leaves):
     """As ``torch.autograd.grad`` gives them: one tensor for both, so a step scales it twice."""
     return list(gradients)
 

@@ -52,6 +52,13 @@ class AutogradProbe(BackendPart, ABC):
 
     By what the framework's users have for that, even if it passes on no gradients of parameters."""
 
+    passing: Callable[[Sequence[Tensor], Sequence[Tensor]], Tensor] = optional(
+        "functions with a backward of the user's own",
+        "the backend's probe makes no function with a backward of the user's own",
+    )
+    """``passing(xs, gradients)``: one element, for which a backward of the user's own returns these
+    tensors, as they are, as the gradients of ``xs``."""
+
     is_differentiable: Callable[[Tensor], bool] = optional(
         "tensors have a flag for being differentiable",
         "the framework's tensors have no flag for being differentiable",

@@ -63,10 +63,11 @@ def value_and_grad(function: Callable[Q, L], /) -> Callable[Q, tuple[L, Any]]:
     Returns:
         A function of the same arguments that returns ``(loss, gradients)``, all of them new
         and detached: unless tensors are immutable, they share no memory with each other or with a
-        parameter. Each gradient has the dtype and the device of its parameter. For a container,
-        they come in a container of the same structure; for a model, in a dict by parameter name,
-        without frozen ones and integers. Parameters that the loss does not depend on get zero
-        gradients. Gradients that the framework stores (``x.grad``) are not changed.
+        parameter (what a custom backward returns is copied only for that). Each gradient has the
+        dtype and the device of its parameter. For a container, they come in a container of the same
+        structure; for a model, in a dict by parameter name, without frozen ones and integers.
+        Parameters that the loss does not depend on get zero gradients. Gradients that the framework
+        stores (``x.grad``) are not changed.
 
     Raises:
         InvalidDataError: ``function`` is not one.

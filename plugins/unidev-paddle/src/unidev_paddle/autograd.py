@@ -56,12 +56,12 @@ class PaddleAutograd(Autograd):
             is_nested = _put_back(stored)
         if is_nested or True in [x is None for x in found]:
             _check_all_came(loss, leaves, () if is_nested else found)
-        if self.backend.have_memory(found):  # dense, and all on the CPU
-            return cut, found
-        return cut, [
-            gradient if gradient is None else self._beside(leaf, gradient)
-            for leaf, gradient in zip(leaves, found, strict=True)
-        ]
+        if not self.backend.have_memory(found):  # not dense, or not all on the CPU
+            found = [
+                gradient if gradient is None else self._beside(leaf, gradient)
+                for leaf, gradient in zip(leaves, found, strict=True)
+            ]
+        return cut, _each_its_own(found, leaves)
 
     def no_grad(self) -> AbstractContextManager[Any]:
         """``paddle.no_grad``, which applies to this thread."""
@@ -147,6 +147,22 @@ def _check_all_came(loss: Tensor, leaves: Sequence[Tensor], found: Sequence[Tens
     came = [x.grad_fn for x, gradient in zip(leaves, found) if gradient is not None]  # noqa: B905
     for function in _custom(loss, came):
         raise nested_backward(function)
+
+
+def _each_its_own(
+    gradients: Sequence[Tensor | None], leaves: Sequence[Tensor]
+) -> list[Tensor | None]:
+    """Gradients that share no memory, whatever a ``PyLayer`` returns."""
+    seen = {x.data_ptr() - x.offset for x in leaves if x.is_dense()}
+    own = [x if x is None or x.stop_gradient else x.detach() for x in gradients]
+    for number, x in enumerate(own):
+        if x is not None:
+            address = x.data_ptr() - x.offset
+            if address and address in seen:
+                own[number] = copied = x.clone()
+                address = copied.data_ptr()
+            seen.add(address)
+    return own
 
 
 def _inputs(node: Any) -> list[Any]:

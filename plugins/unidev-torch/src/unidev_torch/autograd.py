@@ -77,7 +77,7 @@ class TorchAutograd(Autograd):
                     hook.remove()
             if custom:
                 _check_all_came(custom, leaves, found, before)
-            return loss.detach().clone(), _each_its_own(found)
+            return loss.detach().clone(), _each_its_own(found, leaves)
 
     def no_grad(self) -> AbstractContextManager[Any]:
         """``torch.no_grad``."""
@@ -175,17 +175,20 @@ def _inputs(node: Any) -> list[Any]:
     return [] if node is None else [each for each, _ in node.next_functions if each is not None]
 
 
-def _each_its_own(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
-    """Gradients that share no memory: torch returns one tensor for both operands of a sum."""
-    seen: set[int] = set()
-    own: list[torch.Tensor | None] = []
-    for gradient in gradients:
-        x = gradient
+def _each_its_own(
+    gradients: Sequence[torch.Tensor | None], leaves: Sequence[torch.Tensor]
+) -> list[torch.Tensor | None]:
+    """Gradients that share no memory: torch returns one tensor for both operands of a sum.
+
+    And parts of one for those of ``torch.cat``, and whatever a custom function's backward returns.
+    """
+    seen = {x.untyped_storage().data_ptr() for x in leaves if x.layout is torch.strided}
+    own = [x.detach() if x is not None and x.requires_grad else x for x in gradients]
+    for number, x in enumerate(own):
         if x is not None and x.layout is torch.strided:
             address = x.untyped_storage().data_ptr()
             if (address and address in seen) or (not x.is_contiguous() and 0 in x.stride()):
-                x = x.clone(memory_format=torch.contiguous_format)
-                address = x.untyped_storage().data_ptr()
+                own[number] = copied = x.clone(memory_format=torch.contiguous_format)
+                address = copied.untyped_storage().data_ptr()
             seen.add(address)
-        own.append(x)
     return own

@@ -216,6 +216,17 @@ def _default_device(place: Any) -> Iterator[None]:
         paddle.set_device(before)
 
 
+class _Passing(paddle.autograd.PyLayer):  # type: ignore[misc]  # Paddle is untyped here
+    @staticmethod
+    def forward(ctx: Any, gradients: Callable[[], Sequence[Tensor]], *xs: Tensor) -> Tensor:
+        ctx.gradients = gradients
+        return xs[0].sum()
+
+    @staticmethod
+    def backward(ctx: Any, _: Tensor) -> Any:
+        return tuple(ctx.gradients())
+
+
 class PaddleAutogradProbe(AutogradProbe):
     """Uses ``backward`` and ``paddle.grad``."""
 
@@ -242,6 +253,10 @@ class PaddleAutogradProbe(AutogradProbe):
         """Reentrant, which is Paddle's default; it does nothing for an ``x`` without gradients."""
         x.stop_gradient = False
         return paddle.distributed.fleet.utils.recompute(function, x, use_reentrant=True)
+
+    def passing(self, xs: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
+        """A ``PyLayer``, which would take a list of tensors for further inputs."""
+        return _Passing.apply(lambda: gradients, *xs)
 
     def is_differentiable(self, x: Tensor) -> bool:
         """Not ``stop_gradient``."""

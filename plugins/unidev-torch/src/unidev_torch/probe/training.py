@@ -268,6 +268,17 @@ def _side_by_side(tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor
     return found
 
 
+class _Passing(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, gradients: Sequence[torch.Tensor], *xs: torch.Tensor) -> torch.Tensor:
+        ctx.gradients = gradients
+        return xs[0].new_ones(())
+
+    @staticmethod
+    def backward(ctx: Any, *_: torch.Tensor) -> Any:
+        return None, *ctx.gradients
+
+
 class TorchAutogradProbe(AutogradProbe):
     """Uses ``backward``; ``unidev_torch.autograd`` uses ``torch.autograd.grad``."""
 
@@ -302,6 +313,10 @@ class TorchAutogradProbe(AutogradProbe):
         """Reentrant checkpointing, which does nothing for an ``x`` without gradients."""
         found: torch.Tensor = checkpoint(function, x.requires_grad_(), use_reentrant=True)
         return found
+
+    def passing(self, xs: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> Any:
+        """A ``torch.autograd.Function``."""
+        return _Passing.apply(gradients, *xs)  # type: ignore[no-untyped-call]
 
     def is_differentiable(self, x: torch.Tensor) -> bool:
         """``x.requires_grad``."""

@@ -20,7 +20,7 @@ from unidev.contract.backend import Unsupported
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, pick, some
 from unidev_conformance.kit.models import neural
-from unidev_conformance.kit.models.differentiating import times, total
+from unidev_conformance.kit.models.differentiating import plus, times, total
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.layered import fill
 from unidev_conformance.kit.models.parallel_models import ROWS, Parallel, check_close
@@ -168,7 +168,10 @@ def test_changes(bench: Workbench) -> None:
 
 @check(required=True, needs=_TRAINS)
 def test_failures(bench: Workbench) -> None:
-    """A loss that raises on any of the devices leaves the model and each replica as they were."""
+    """A loss that raises on any of the devices leaves the model and each replica as they were.
+
+    Also if the model has bound a buffer anew: ``self.count = self.count + 1``.
+    """
     for devices in _groups(bench):
         parallel = Parallel(bench, devices)
         parallel.step()
@@ -184,6 +187,7 @@ def test_failures(bench: Workbench) -> None:
                 sample: Sample = parallel.sample,
             ) -> Any:
                 loss = sample.loss_of(model, x)
+                _bind_anew(bench, model)
                 if unidev.device_of(x) is bad:
                     raise kind("as a user's own loss may, which must reach the user")
                 return loss
@@ -192,6 +196,15 @@ def test_failures(bench: Workbench) -> None:
             assert parallel.contents() == before, f"{parallel.where}: failing on {bad} changed it"
             parallel.check_replicas(f"after failing on {bad}")
         parallel.step()
+
+
+def _bind_anew(bench: Workbench, model: Any) -> None:
+    models, types = bench.backend.models, bench.backend.tensor_types
+    known = [x for x in models.statistics(model).values() if isinstance(x, types)]
+    for namespace, own in product(models.namespaces(model), known):
+        for name in [name for name, x in namespace.items() if x is own]:
+            namespace[name] = plus(own, own)
+            bench.evidence.add("bound anew", name)
 
 
 @check(required=True, needs=("collectives", "models", "autograd", "layers"))

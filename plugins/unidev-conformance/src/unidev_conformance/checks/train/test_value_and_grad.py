@@ -189,6 +189,31 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
 
 
+@check(required=True, needs=("autograd", "probe.autograd.passing"), over="devices")
+def test_own_backwards(bench: Workbench, device: Device) -> None:
+    """Gradients that a user's own backward returns are detached, and share no memory.
+
+    Be they a parameter, or parts of one buffer, as those of a concatenation.
+    """
+    flag, passing = bench.probe.autograd.is_differentiable, bench.probe.autograd.passing
+    both = bench.make(wholes(2, 3), device)
+    with device:
+        parts = [both[:1], both[1:]]
+    for kind in ("a parameter", "parts of one buffer"):
+        xs = [bench.make(wholes(1, 3, start=n), device) for n in (1, 2, 3)]
+        expected = [bench.probe.read(x) for x in (xs[2:] * 2 if "param" in kind else parts)]
+
+        def loss_of(xs: Any, kind: str = kind) -> Any:
+            return passing(xs[:2], xs[2:] * 2 if "param" in kind else parts)
+
+        _, found = bench.works(unidev.value_and_grad(loss_of), xs)
+        where = f"{kind} as gradients, on {device}"
+        bench.oracle.check_all_disjoint([*found, *xs], where)
+        for x, values in zip(found, expected, strict=False):
+            bench.oracle.check_bytes(x, values, where)
+            assert isinstance(flag, Unsupported) or not flag(x), f"{where}: it is not detached"
+
+
 @check(required=True, needs=("autograd",), over="devices")
 def test_called_again(bench: Workbench, device: Device) -> None:
     """Each call computes anew, once: from its arguments and from what else the function uses."""
