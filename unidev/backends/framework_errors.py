@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from unidev.backends.loading import loaded_backends
 from unidev.contract.dtypes import portable_name
 from unidev.errors import FrameworkError, OutOfDeviceMemoryError, UnsupportedDtypeError
@@ -24,6 +26,8 @@ _EXHAUSTED = (
     "device allocation failed", "host allocation failed",  # cuDNN 9
 )  # fmt: skip
 """Parts of the drivers' and vendors' libraries' messages; each backend adds its framework's."""
+_ADDRESSES = 2**57
+"""As many bytes as 64-bit processors address, at most."""
 
 
 def framework_error(
@@ -36,10 +40,12 @@ def framework_error(
     """The error to raise for one that the framework raised while ``doing`` something.
 
     ``doing`` completes "while …": "making a tensor". ``made`` is the shape and dtype of the tensor
-    that was being made, if any: the error may be that the device does not carry the dtype.
+    that was being made, if any: the error may be that the device does not carry the dtype. One that
+    no memory can hold is a lack of memory, whatever the framework says of sizes beyond 64 bits.
     """
     cause = error_text(error).strip()
-    if not is_lack_of_memory(error, backend):
+    known = [] if made is None else [size for size in made[0] if isinstance(size, int)]
+    if not (math.prod(known) >= _ADDRESSES or is_lack_of_memory(error, backend)):
         if device is not None and made is not None:
             refusal = _refused_dtype(made[1], device, loaded_backends.get(backend), cause)
             if refusal is not None:
