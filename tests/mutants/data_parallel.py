@@ -41,6 +41,11 @@ def statistics_of_a_failed_step_stay(backend):
         yield
 
 
+@parallel_mutant("failures", around="unidev.parallel.devices.twins:Bindings.restore")
+def what_a_failed_step_binds_stays(sound, self):
+    """The model keeps the buffers that the step has bound anew."""
+
+
 @parallel_mutant(
     "statistics", around="unidev.parallel.devices.running_statistics:Statistics.average"
 )

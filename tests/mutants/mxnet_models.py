@@ -92,3 +92,9 @@ def dropout_follows_autograd(sound, self, F, x):
     from mxnet.gluon import nn
 
     return sound(self, F, x) if self._trains else nn.Dropout.hybrid_forward(self, F, x)
+
+
+@mxnet_mutant("spreading.outputs", profile="multi", around=".nn.layers:MxnetLayers.before")
+def a_copy_follows_the_original(sound, self, layer, function):
+    """What is called before a layer knows that one, and not the copy that is called."""
+    sound(self, layer, lambda _, x: function(layer, x))

@@ -61,6 +61,12 @@ def both_operands_of_a_sum_have_one_gradient(sound, gradients, leaves):
     return list(gradients)
 
 
+@torch_mutant("value_and_grad.own_backwards", everywhere=".autograd:_each_its_own")
+def what_a_custom_backward_returns_may_be_a_parameter(sound, gradients, leaves):
+    """Gradients are compared with each other alone."""
+    return sound(gradients, ())
+
+
 @torch_mutant("gradients.no_grad_records_nothing")
 def no_grad_ends_with_the_inner_scope(backend):
     """The end of a scope turns recording on, whatever it was before."""

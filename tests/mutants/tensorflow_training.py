@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 from mutants.mutant import replace, replace_value
 from mutants.tensorflow import tensorflow_mutant
 
@@ -114,6 +116,12 @@ def replicas_share_what_is_traced(backend):
     from unidev_tensorflow.models import TensorFlowModels
 
     replace_value(TensorFlowModels, "compiled", lambda self, model, known, parts=(): ())
+
+
+@tensorflow_mutant("spreading.outputs", profile="multi", around=".models.tree:Tree.copy")
+def copies_are_in_training_mode(sound, self, model):
+    """Keras makes layers anew of their configuration, which lacks the mode."""
+    return copy.deepcopy(model)
 
 
 # -- layers ----------------------------------------------------------------------------------------
