@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,12 @@ from unidev.tensors.devices import resolve_device as resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+@torch_mutant("placing.one_thread_at_a_time", profile="train")
+def threads_place_at_once(backend):
+    """No thread waits for another one that places a model."""
+    replace_value(placing, "_one_at_a_time", contextlib.nullcontext())
 
 
 def _afterwards(do: Callable[[Any], object]) -> None:

@@ -6,6 +6,7 @@ PYTEST_DONT_REWRITE
 from __future__ import annotations
 
 import signal
+import threading
 import warnings
 from contextlib import ExitStack
 from functools import partial
@@ -351,6 +352,28 @@ def test_unbuilt(bench: Workbench, device: Device) -> None:
     assert tensors, f"built on {device}, but without tensors"
     for name, x in tensors.items():
         bench.oracle.check_device(x, device, f"an unbuilt model, to {device}: {name}")
+
+
+@check(required=True, needs=_BOTH)
+def test_one_thread_at_a_time(bench: Workbench) -> None:
+    """While one thread places a model, another one that places it, too, waits: it is the last."""
+    source, target = bench.devices[0], bench.devices[-1]
+    sample = Sample.on(bench, source)
+    other = threading.Thread(target=unidev.place, args=(sample.model, source))
+
+    def begin(count: int) -> None:
+        if count == 2:  # some of the model is on the target
+            other.start()
+            other.join(1)  # it ends if nothing makes it wait
+
+    with Calls(bench.backend.models, "swap", begin) as calls:
+        bench.works(unidev.place, sample.model, target)
+    if calls.count < 2:  # as in TensorFlow, for all variables of one dtype
+        bench.evidence.add("nothing in between", "the model is moved by one exchange")
+        other.start()
+    other.join()
+    found = bench.works(unidev.device_of, sample.model)
+    assert found is source, f"placed on {target} and then on {source}, the model is on {found}"
 
 
 @check(required=True, needs=("models", "probe.models.spread"), over="devices")
