@@ -50,7 +50,7 @@ class SimulatedGpus:
     def lacks(self) -> tuple[str, ...]:
         """The dtypes that the GPUs must refuse, in the framework's words, and ``dtypes_on`` lacks.
 
-        A simulator that cannot do that says so by :meth:`Simulator.refusal`, the default.
+        By default, a simulator's refusal says that it cannot do that.
         """
         return _POOR.get(self.like or "", ())
 
