@@ -53,7 +53,7 @@ The command replaces this one: exit code, signals and output are its own.
 \b
 Exit codes:
   2    wrong usage, or the command could not be started; else that of the command
-  66   with --late=report: the program found races, and ended without another error
+  66   with --late=report: the program found races, and no exception ended it
 
 \b
 Examples:

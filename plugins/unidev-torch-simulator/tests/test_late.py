@@ -113,6 +113,14 @@ def test_a_program_that_crashes_has_its_races_and_its_own_status(tmp_path: Path)
     assert json.loads(line)["second"].endswith("train.py:5 (mean)")
 
 
+def test_a_report_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
+    done = simulate("there/is/none.jsonl", BROKEN, tmp_path)
+    assert done.returncode == 1
+    assert "there/is/none.jsonl cannot be written to: No such file" in done.stderr
+    nobody = f"import os\nread, write = os.pipe()\nos.close(read)\nos.dup2(write, 2)\n{BROKEN}"
+    assert simulate("report", nobody, tmp_path).returncode == 66
+
+
 def test_a_race_can_be_accepted_by_its_line(tmp_path: Path) -> None:
     accepted = BROKEN.replace("non_blocking=True)", "non_blocking=True)  # unidev: race accepted")
     done = simulate("report", accepted, tmp_path)

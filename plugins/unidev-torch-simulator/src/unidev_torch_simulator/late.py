@@ -12,10 +12,13 @@ import json
 import linecache
 import os
 import sys
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import weakref
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
+
+from unidev.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,6 +27,9 @@ STATUS = 66
 """The exit status of a program with races that ends without another error, as ThreadSanitizer's."""
 ACCEPTED = "# unidev: race accepted"
 """A comment on one of a race's two lines, after which it is not reported."""
+
+_COLLECTIVES = 129
+"""``kCollectives`` of ``cpp/late.h``: torch's streams have lower numbers."""
 
 _mode: str | None = None
 _lines: list[str] = [""]
@@ -76,6 +82,14 @@ def start(library: ctypes.CDLL, mode: str | None) -> None:
         return
     import torch
 
+    if mode not in ("1", "report"):
+        try:
+            with open(mode, "a", encoding="utf-8"):
+                pass
+        except OSError as error:
+            raise SimulationError(
+                f"UNIDEV_SIMULATE_LATE: {mode} cannot be written to: {error.strerror}."
+            ) from error
     _mode = mode
     ours, torchs = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(torch.__file__)
     _folders = (torchs + os.sep, ours + os.sep, "<frozen ")
@@ -181,6 +195,8 @@ class Collective:
             [each.detach() for each in written if _has_memory(each)],
             self._index, is_async, name.lower(),
         )  # fmt: skip
+        forget = weakref.finalize(self, self._ops.late_forget, self._number)  # its clock
+        forget.atexit = False
 
     def end(self) -> None:
         """Its results are written."""
@@ -190,10 +206,6 @@ class Collective:
         """The current stream waits for it, as by ``Work.wait`` of NCCL; the host does not."""
         self._ops.late_wait(self._number, self._index)
 
-    def __del__(self) -> None:
-        """Free its clock."""
-        self._ops.late_forget(self._number)
-
 
 def _has_memory(tensor: Any) -> bool:
     return bool(tensor.device.type != "cpu" and tensor.numel())
@@ -202,6 +214,7 @@ def _has_memory(tensor: Any) -> bool:
 # -- races ----------------------------------------------------------------------------------------
 
 _ORDER = "{second}.wait_stream({first}) before the second"
+_WAIT = "wait() of what the collective returned, before the second"
 _HOST = "{first}.synchronize(), or that of an event recorded after the first, before the second"
 _KINDS = (
     ("it is read before the other stream has written it", _ORDER),
@@ -229,6 +242,8 @@ def races() -> list[Race]:
         if _is_accepted(line) or _is_accepted(line2):
             continue
         what, remedy = _KINDS[kind]
+        if stream == _COLLECTIVES and remedy is _ORDER:
+            remedy = _WAIT
         first, second = _stream(device, stream), _stream(device2, stream2)
         found.append(
             Race(
@@ -266,8 +281,10 @@ def _stream(device: int, stream: int) -> str:
         return "the host"
     import torch
 
-    kind = torch._C._get_accelerator().type
-    return f"{kind}:{device}.stream{stream}" if stream else f"{kind}:{device}.default_stream"
+    name = f"{torch._C._get_accelerator().type}:{device}"
+    if stream == _COLLECTIVES:
+        return f"the collectives of {name}"
+    return f"{name}.stream{stream}" if stream else f"{name}.default_stream"
 
 
 def _is_accepted(number: int) -> bool:
@@ -281,13 +298,7 @@ def _at_exit(library: ctypes.CDLL) -> None:
     library.unidev_set_late_line(None)
     if not found:
         return
-    text = "\n".join(map(str, found))
-    if _mode == "1":
-        text += "\n  --late=report (UNIDEV_SIMULATE_LATE=report) gives the lines"
-    sys.stderr.write(f"unidev: {len(found)} race(s) in process {os.getpid()}\n{text}\n")
-    if _mode == "1":
-        return
-    if _mode != "report":
+    if _mode not in ("1", "report"):
         rank = os.environ.get("RANK")
         with open(str(_mode), "a", encoding="utf-8") as file:  # one write for each: ranks share it
             for each in found:
@@ -295,7 +306,13 @@ def _at_exit(library: ctypes.CDLL) -> None:
                     json.dumps({**asdict(each), "rank": rank, "process": os.getpid()}) + "\n"
                 )
                 file.flush()
-    if getattr(sys, "last_value", None) is None:
-        sys.stdout.flush()
+    text = "\n".join(map(str, found))
+    if _mode == "1":
+        text += "\n  --late=report (UNIDEV_SIMULATE_LATE=report) gives the lines"
+    with suppress(OSError):  # nobody reads it any more: the status says it, too
+        sys.stderr.write(f"unidev: {len(found)} race(s) in process {os.getpid()}\n{text}\n")
         sys.stderr.flush()
+    if _mode != "1" and getattr(sys, "last_value", None) is None:
+        with suppress(OSError):
+            sys.stdout.flush()
         os._exit(STATUS)
