@@ -59,13 +59,17 @@ def is_one_instance() -> bool:
     return torch.version.cuda is not None and has_one_instance(os.environ)
 
 
-def keep_until_read(x: torch.Tensor) -> None:
+def keep_until_read(x: torch.Tensor, *, is_simulated: bool = False) -> None:
     """Keep the memory of ``x``, if it is dropped, until work queued now has read it.
 
     The allocator would give it to the next tensor of the stream in which ``x`` was created, though
-    the copy runs in the current stream. Does nothing where they are the same one.
+    the copy runs in the current stream. Does nothing where they are the same one. Simulated devices
+    need it where they are late.
     """
-    if not (x.is_cuda or x.is_xpu) or torch.compiler.is_compiling():
+    if (
+        not (x.is_cuda or x.is_xpu or (is_simulated and not x.is_cpu))
+        or torch.compiler.is_compiling()
+    ):
         return
     while is_wrapped(x):  # by torch.vmap, torch.func.grad and the like
         x = unwrapped(x)

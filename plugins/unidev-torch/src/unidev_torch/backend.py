@@ -226,7 +226,7 @@ class TorchBackend(Backend):
             )
             copied = x.to(device.native, non_blocking=ordered, copy=True)
         if device is not self.cpu:
-            accelerator.keep_until_read(x)
+            accelerator.keep_until_read(x, is_simulated=self.simulated_count > 0)
         return copied
 
     def copy_if_there(self, x: torch.Tensor, device: Device) -> torch.Tensor | None:
@@ -242,7 +242,7 @@ class TorchBackend(Backend):
                 return x.clone()
         elif self._devices[x.device] is device and tensors.is_covered(x):
             copied = x.clone()
-            accelerator.keep_until_read(x)
+            accelerator.keep_until_read(x, is_simulated=self.simulated_count > 0)
             return copied
         return None
 
@@ -290,7 +290,7 @@ class TorchBackend(Backend):
                 "take x.real, x.imag or x.abs()."
             )
         converted = x.detach().to(device=device.native, dtype=dtype, copy=True)
-        accelerator.keep_until_read(x)
+        accelerator.keep_until_read(x, is_simulated=self.simulated_count > 0)
         return converted
 
     # -- torch.device to Device -----------------------------------------------------------------

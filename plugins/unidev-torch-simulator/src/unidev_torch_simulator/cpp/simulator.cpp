@@ -393,6 +393,9 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
 
 extern "C" void unidev_set_late(int mode) {
   unidev_sim::set_late(mode);
+  // Registered after those of `start`, so taken before the locks of the memory, as elsewhere.
+  constexpr auto unlock = [] { unidev_sim::Late::get().mutex.unlock(); };
+  pthread_atfork([] { unidev_sim::Late::get().mutex.lock(); }, unlock, unlock);
 }
 extern "C" void unidev_set_late_line(int64_t (*line)()) {
   unidev_sim::late_line = line;

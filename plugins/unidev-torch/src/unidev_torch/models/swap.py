@@ -92,9 +92,9 @@ def twin_of(part: Part, native: torch.device, *, is_simulated: bool) -> Part:
         memory = [x.to(native) for x in part.memory]
         if memory[0] is part.memory[0]:
             memory = [x.clone() for x in part.memory]
-    if part.memory[0].device.type in accelerator.STREAM_ORDERED:
+    if is_simulated or part.memory[0].device.type in accelerator.STREAM_ORDERED:
         for x in part.memory:
-            accelerator.keep_until_read(x)
+            accelerator.keep_until_read(x, is_simulated=is_simulated)
     # The first decides for all: those with storages of their own are alike.
     old, new = part.memory[0], memory[0]
     if not torch._has_compatible_shallow_copy_type(old, new):
