@@ -105,6 +105,28 @@ def test_the_page_goes_from_a_race_to_its_repair(tmp_path: Path) -> None:
     assert (mended.stdout, mended.stderr, mended.returncode) == ("mean loss: 4.0\n", "", 0)
 
 
+_SIDE_STREAM = """
+import unidev
+import torch
+gpu = unidev.gpu(0)
+x = unidev.ones(9, device=gpu)
+unidev.synchronize()
+with torch.Stream(gpu.native):
+    y = unidev.copy_to(x, gpu, non_blocking=True)
+del x
+others = [unidev.zeros(9, device=gpu) for _ in range(3)]
+unidev.synchronize(gpu)
+print(unidev.to_numpy(y).sum())
+"""
+
+
+@pytest.mark.parametrize("name", ["cuda", None])
+def test_what_unidev_queues_keeps_its_source(name: str | None) -> None:
+    for late in ("1", "report"):
+        done = run("-c", _SIDE_STREAM, late=late, name=name)
+        assert (done.stdout, done.returncode) == ("9.0\n", 0), done.stderr
+
+
 def test_a_program_that_crashes_has_its_races_and_its_own_status(tmp_path: Path) -> None:
     done = simulate("races.jsonl", BROKEN + "raise ValueError('own')\n", tmp_path)
     assert done.returncode == 1
