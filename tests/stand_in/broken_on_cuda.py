@@ -39,7 +39,7 @@ def sources_are_not_recorded(backend: Any) -> None:
     """Without ``record_stream``, a source that is dropped is overwritten while it is read."""
     from unidev_torch import accelerator
 
-    replace_value(accelerator, "keep_until_read", lambda x: None)
+    replace_value(accelerator, "keep_until_read", lambda x, *, is_simulated: None)
 
 
 @mutant("contexts.looking_makes_none", plugin=TORCH, simulated_count=0)
