@@ -278,6 +278,26 @@ def test_the_next_batch_in_a_forked_child_is_an_error(run_python: RunPython) -> 
     assert printed.splitlines()[-2:] == ["9", "7 8"]
 
 
+def test_a_loader_that_forks_is_let_go_with_the_loop(run_python: RunPython) -> None:
+    printed = run_python(
+        """
+        import gc, os, threading, numpy as np, unidev
+        class Loader:
+            def __iter__(self):
+                child = os.fork()
+                if not child:
+                    os._exit(0)
+                os.waitpid(child, 0)
+                return iter([np.zeros(2)] * 9)
+        gc.disable()
+        for _ in unidev.prefetch(Loader(), "cpu"):
+            break
+        print([each.name for each in threading.enumerate()])
+        """
+    )
+    assert printed.strip() == "['MainThread']"
+
+
 @pytest.mark.slow
 def test_loaders_that_block_for_ever_hold_up_the_end_of_python_for_seconds_together(
     run_python,
