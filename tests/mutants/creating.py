@@ -40,6 +40,18 @@ def full_ignores_the_device(backend):
     _ignore_device(backend, "full")
 
 
+@mutant("create.on_each_device", around="new_like")
+def likenesses_of_four_axes_are_in_c_order(sound, self, x, value, device):
+    """Channels are last no more: a layout that is known by its two axes."""
+    return sound(self, x, value, device) if x.ndim < 4 else None
+
+
+@mutant("create.on_each_device", around="new_like")
+def likenesses_have_no_class(sound, self, x, value, device):
+    """A masked array's likeness is a plain one: ``torch.zeros(x.shape)``."""
+    return None if isinstance(x, np.ma.MaskedArray) else sound(self, x, value, device)
+
+
 @mutant("values.of_a_seed")
 def gpus_draw_from_generators_of_their_own(backend):
     """A seed gives a GPU other numbers than the CPU: PyTorch's generators, one for each device."""

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from unidev.contract import Array, Backend, Contained, Device, TransferExample
 
 
+class _Subclass(torch.Tensor):
+    """As users' own are."""
+
+
 class TorchProbe(Probe):
     """Probe of the torch backend."""
 
@@ -106,6 +110,7 @@ class TorchProbe(Probe):
             "requires grad": torch.ones(3, device=native, requires_grad=True),
             "conjugate": complexes.conj(),
             "negative": complexes.conj().imag,
+            "of a subclass": torch.ones(3, 2, device=native).as_subclass(_Subclass),
             "channels last": torch.ones(2, 3, 4, 4, device=native).to(
                 memory_format=torch.channels_last
             ),

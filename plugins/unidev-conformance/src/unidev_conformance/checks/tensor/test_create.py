@@ -67,11 +67,14 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         bench.oracle.check_device(make(x), device, f"{name} on {device}")
         for other in bench.devices:
             bench.oracle.check_device(make(x, device=other), other, f"{name} on {other}")
-        own: Any = getattr(sys.modules.get(bench.backend.spec.framework), name, None)
-        for layout in ("transposed", "sliced") if own is not None else ():
-            y = bench.probe.views(x)[layout]
+        module = sys.modules.get(bench.backend.spec.framework)
+        own: Any = getattr(module, name, getattr(module, "zeros_like", None))
+        layouts = {n: bench.probe.views(x)[n] for n in ("transposed", "sliced")}
+        layouts |= bench.probe.more_views(bench.make(samples.counting((3, 2, 3, 2)), device))
+        for layout, y in layouts.items() if own is not None else ():
             mine, kept = _strides(make(y)), _strides(own(y))
             assert mine == kept, f"{name} a {layout} tensor on {device}: {mine}, not {kept}"
+        _check_classes(bench, make, own, device)
         made = make(bench.probe.views(x)["broadcast"])
         held, whole = (
             sum(each.nbytes for each in bench.oracle.storage(made)),
@@ -79,6 +82,22 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         )
         assert held >= len(whole), f"{name} a broadcast tensor on {device}: all in {held} bytes"
     check_filled(bench, device)
+
+
+def _check_classes(bench: Workbench, make: Maker, own: Maker | None, device: Device) -> None:
+    """Likenesses of subclasses, of sparse and of ragged tensors are of the framework's class."""
+    for kind, x in bench.probe.specials(device).items():
+        if x.dtype not in bench.backend.dtypes.values():
+            continue  # of which the framework may make none
+        try:
+            made = make(x), make(x, device=bench.devices[-1])
+            there = unidev.copy_to(made[0], bench.devices[-1])
+        except unidev.UnsupportedOperation as refusal:
+            bench.evidence.add("no likeness", f"{kind} on {device}: {refusal}")
+            continue
+        like = x if own is None else own(x)
+        found, wanted = [type(y) for y in made], [type(like), type(there)]
+        assert found == wanted, f"{make.__name__} {kind} on {device}: {found}, not {wanted}"
 
 
 def _strides(x: Any) -> object:
