@@ -10,7 +10,7 @@ import optree
 
 from mutants.mutant import around, in_place_of, mutant, replace, replace_value
 from unidev.errors import CircularContainerError, DeviceMismatchError
-from unidev.tensors import containers, hidden_tensors, taking_apart
+from unidev.tensors import containers, contents, hidden_tensors, taking_apart
 from unidev.tensors.containers import _flatten, replace_tensors
 from unidev.tensors.hidden_tensors import Movable, path_to_tensor
 
@@ -158,6 +158,17 @@ def slots_are_not_looked_at(backend):
         return path_to_tensor(x, counts_numpy=counts_numpy) if hasattr(x, "__dict__") else None
 
     _look_otherwise(sees)
+
+
+@mutant(_OBJECTS)
+def slots_of_bases_are_not_looked_at(backend):
+    """``type(x).__slots__`` are all: those of a subclass hide those of its base."""
+    every = contents.attributes_of
+
+    @in_place_of(every)
+    def attributes_of(cls):
+        own = cls.__dict__.get("__slots__")
+        return every(cls) if own is None else [each for each in every(cls) if each[1] in own]
 
 
 @mutant(_OBJECTS)

@@ -176,3 +176,18 @@ def try_all_gpus_gives_nothing(sound):
     from unidev import list_devices
 
     return [device for device in list_devices() if device.kind == "gpu"]
+
+
+@mutant("threads.first_use_from_several_threads")
+def two_threads_make_two_devices(backend):
+    """The last one is kept: a table that is looked at, and then written to, without a lock."""
+    known: dict[Any, Any] = {}
+
+    def made(cls, backend, kind, index):
+        found = known.get((backend, kind, index))
+        if found is None:
+            found = _twin(backend, kind, index)
+            known[backend, kind, index] = found
+        return found
+
+    replace_value(Device, "__new__", staticmethod(made))

@@ -11,6 +11,8 @@ from mutants.mutant import around, in_place_of, mutant, replace_value, torch_mut
 from unidev.backends.numpy_backend.models import NumpyModels
 from unidev.errors import UnsupportedOperation
 from unidev.models import placing
+from unidev.parallel.devices import replicating
+from unidev.tensors.checks import device_of
 from unidev.tensors.devices import resolve_device as resolve
 
 if TYPE_CHECKING:
@@ -304,3 +306,27 @@ def hooks_of_parameters_are_lost(sound, self, model, optimizer, device):
     for x in model.parameters() if model is not None else ():
         x._backward_hooks = None
     return sound(self, model, optimizer, device)
+
+
+@torch_mutant("placing.modes_of_layers_stay", around=".models:TorchModels.copy")
+def copies_train(copied, self, model):
+    """A copy is as new as its parts: frozen batch norms of replicas train."""
+    return copied(self, model).train()
+
+
+@mutant("placing.modes_of_layers_stay", profile="train")
+def a_copy_on_its_own_device_is_the_model(backend):
+    """``replicate`` moves a model that is elsewhere, and gives out one that is there."""
+    made = replicating._copy_on
+
+    @in_place_of(made)
+    def _copy_on(device, model, backend):
+        return model if device_of(model) is device else made(device, model, backend)
+
+
+@torch_mutant("checkpoints.round_trip", around=".models:TorchModels.stored")
+def buffers_are_stored_as_first_seen(found, self, model):
+    """A buffer that the model has bound anew is not stored: a list that is made once."""
+    known = vars(model).setdefault("_stored", {})
+    known.update({n: x for n, x in found(self, model).items() if n not in known})
+    return known

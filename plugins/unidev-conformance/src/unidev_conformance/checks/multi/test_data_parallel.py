@@ -20,11 +20,11 @@ from unidev.contract.backend import Unsupported
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, pick, some
 from unidev_conformance.kit.models import neural
-from unidev_conformance.kit.models.differentiating import plus, times, total
+from unidev_conformance.kit.models.differentiating import times, total
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.layered import fill
 from unidev_conformance.kit.models.parallel_models import ROWS, Parallel, check_close
-from unidev_conformance.kit.models.sample_models import INPUT, Sample
+from unidev_conformance.kit.models.sample_models import INPUT, Sample, bind_anew
 from unidev_conformance.kit.models.stored_models import values_of
 from unidev_conformance.running.catalog import check
 
@@ -187,7 +187,7 @@ def test_failures(bench: Workbench) -> None:
                 sample: Sample = parallel.sample,
             ) -> Any:
                 loss = sample.loss_of(model, x)
-                _bind_anew(bench, model)
+                bind_anew(bench, model)
                 if unidev.device_of(x) is bad:
                     raise kind("as a user's own loss may, which must reach the user")
                 return loss
@@ -196,15 +196,6 @@ def test_failures(bench: Workbench) -> None:
             assert parallel.contents() == before, f"{parallel.where}: failing on {bad} changed it"
             parallel.check_replicas(f"after failing on {bad}")
         parallel.step()
-
-
-def _bind_anew(bench: Workbench, model: Any) -> None:
-    models, types = bench.backend.models, bench.backend.tensor_types
-    known = [x for x in models.statistics(model).values() if isinstance(x, types)]
-    for namespace, own in product(models.namespaces(model), known):
-        for name in [name for name, x in namespace.items() if x is own]:
-            namespace[name] = plus(own, own)
-            bench.evidence.add("bound anew", name)
 
 
 @check(required=True, needs=("collectives", "models", "autograd", "layers"))

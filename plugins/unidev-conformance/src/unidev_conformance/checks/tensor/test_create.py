@@ -373,15 +373,19 @@ def test_scopes_of_tasks(bench: Workbench, first: Device, second: Device) -> Non
                 check_unchanged(bench, alone[device], f"{where}, after another: what")
         except unidev.ScopeError as error:
             refused.append(error)
+        else:  # the other may be in its own still
+            check_unchanged(bench, outside, f"a task's `with {device}`")
         bench.oracle.check_device(unidev.zeros(3), bench.cpu, f"after a task's `with {device}`")
 
-    async def made() -> Any:
+    async def made(before: dict[str, object] | None = None) -> Any:
+        if before is not None:
+            check_unchanged(bench, before, "a task that another one created")
         return unidev.zeros(3)
 
     async def tasks() -> None:
         await asyncio.gather(task(first), task(second))
         with first:
-            within = asyncio.ensure_future(made())
+            within = asyncio.ensure_future(made(alone[first]))
             await asyncio.sleep(0)
             later = asyncio.ensure_future(made())
         with first:

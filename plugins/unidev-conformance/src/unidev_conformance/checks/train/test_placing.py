@@ -10,6 +10,7 @@ import threading
 import warnings
 from contextlib import ExitStack
 from functools import partial
+from itertools import pairwise
 from random import Random
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, some
 from unidev_conformance.kit.models.differentiating import total
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
+from unidev_conformance.kit.models.stored_models import a_folder
 from unidev_conformance.kit.oracle import overlapping_bytes, shown
 from unidev_conformance.kit.spying import Calls, PressedError, Presses
 from unidev_conformance.running.catalog import check
@@ -216,7 +218,7 @@ def test_hooks_stay(bench: Workbench, source: Device, target: Device) -> None:
 def test_modes_of_layers_stay(bench: Workbench, source: Device, target: Device) -> None:
     """Layers of one net may be in different modes, and are in them still, whatever it goes through.
 
-    Those in training mode, and no others, change their statistics.
+    Those in training mode, and no others, change their statistics: in its copies, too.
     """
     x = bench.make(INPUT, target)
     for modes in ([True, False, True], [False, False], [True]):
@@ -225,15 +227,39 @@ def test_modes_of_layers_stay(bench: Workbench, source: Device, target: Device) 
         for part, is_training in zip(parts, modes, strict=True):
             (nn.train_mode if is_training else nn.eval_mode)(part)
         bench.works(unidev.place, net, target)
+        with a_folder() as folder:
+            unidev.save_parameters(net, folder / "net")
+            bench.works(unidev.load_parameters, net, folder / "net")
         if not isinstance(bench.backend.autograd, Unsupported):
             bench.works(unidev.value_and_grad(_total_of), net, x)
-        before = {n: bench.probe.read(y) for n, y in bench.backend.models.statistics(net).items()}
-        with target:
-            net(x)
-        after = bench.backend.models.statistics(net)
-        changed = [name for name, y in after.items() if bench.probe.read(y) != before[name]]
-        found = [any(name.startswith(f"{n}.") for name in changed) for n in range(len(modes))]
-        assert found == modes, f"{source} to {target}, layers in training: {changed} has changed"
+        where = f"{source} to {target}, layers in training"
+        for number, each in enumerate([net, *_copies(bench, net, target)]):
+            found = _which_train(bench, each, x, len(modes))
+            assert found == modes, f"{where}, {number} of it and its copies: {found}, not {modes}"
+
+
+def _copies(bench: Workbench, net: Any, device: Device) -> list[Any]:
+    """Two on its device, with memory of their own; none if the framework makes none."""
+    try:
+        made = unidev.replicate(net, [device, device])
+    except unidev.UnsupportedOperation as refusal:
+        bench.evidence.add("not copied", refusal.reason)
+        return []
+    for one, other in pairwise([net, *made, net]):
+        pairs = zip(*(unidev.parameters(each).values() for each in (one, other)), strict=True)
+        for a, b in pairs:
+            bench.oracle.check_disjoint(a, b, f"a net on {device} and its copies there")
+    return made
+
+
+def _which_train(bench: Workbench, net: Any, x: Any, count: int) -> list[bool]:
+    """Which of so many layers change their statistics."""
+    models = bench.backend.models
+    before = {n: bench.probe.read(y) for n, y in models.statistics(net).items()}
+    with unidev.device_of(x):
+        net(x)
+    changed = [n for n, y in models.statistics(net).items() if bench.probe.read(y) != before[n]]
+    return [any(name.startswith(f"{n}.") for name in changed) for n in range(count)]
 
 
 def _total_of(net: Any, x: Any) -> Any:

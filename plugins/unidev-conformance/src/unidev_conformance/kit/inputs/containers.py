@@ -133,12 +133,27 @@ class MoreFields(Fields):
         self.note = "more"
 
 
+@dataclass(slots=True)
+class Slots:
+    """A dataclass whose fields are slots."""
+
+    x: Any
+
+
+@dataclass(slots=True)
+class MoreSlots(Slots):
+    """The slots of its base are not in its own ``__slots__``."""
+
+    note: str = "more"
+
+
 def kinds_with(x: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
     """Containers of classes that are not registered, and how tensor ``x`` is read from each."""
     return [
         (Plain(x), lambda tree: tree.x), (Fields(x), lambda tree: tree.x),
         (Mapping(x), lambda tree: tree["x"]), (Wrapped(x), lambda tree: tree["x"]),
         (Rows(x), lambda tree: tree[0]), (MoreFields(x), lambda tree: tree.x),
+        (Slots(x), lambda tree: tree.x), (MoreSlots(x), lambda tree: tree.x),
         (Plain(Rows(Fields(x))), lambda tree: tree.x[0].x),
     ]  # fmt: skip
 
@@ -196,6 +211,12 @@ class Slotted:
         self.held = held
 
 
+class MoreSlotted(Slotted):
+    """One whose base has the slot."""
+
+    __slots__ = ("more",)
+
+
 class Color(Enum):
     """An enum."""
 
@@ -208,7 +229,8 @@ def objects_with(x: Any) -> list[tuple[Any, str]]:
     store.__dict__["parent"] = store
     return [
         (Holder(data=x), ".data"), (Holder(data=[None, (x,)]), ".data[1][0]"),
-        (Slotted(x), ".held"), (Holder(store=store), ".store.items['x']"),
+        (Slotted(x), ".held"), (MoreSlotted(x), ".held"),
+        (Holder(store=store), ".store.items['x']"),
         (Holder(layers=[Slotted(1), Slotted(x)]), ".layers[1].held"),
         ({Holder(data=x)}, "[0].data"),
     ]  # fmt: skip

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import unidev
-from unidev_conformance.kit.models.differentiating import times, total
+from unidev_conformance.kit.models.differentiating import plus, times, total
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -168,3 +169,13 @@ class Sample:
                 np.frombuffer(a, "float32"), np.frombuffer(b, "float32"), rtol=1e-4, atol=1e-5
             )
             assert close, f"{where}: {name} is far from that of a model that was not moved"
+
+
+def bind_anew(bench: Workbench, model: Any) -> None:
+    """Let each statistic be a new tensor, of twice its values, where models may bind them anew."""
+    models, types = bench.backend.models, bench.backend.tensor_types
+    known = [x for x in models.statistics(model).values() if isinstance(x, types)]
+    for namespace, own in product(models.namespaces(model), known):
+        for name in [name for name, x in namespace.items() if x is own]:
+            namespace[name] = plus(own, own)
+            bench.evidence.add("bound anew", name)
