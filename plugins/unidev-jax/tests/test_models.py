@@ -137,20 +137,6 @@ def test_what_is_not_an_optimizer_of_flax_is_refused() -> None:
         unidev.place(Net(), "gpu:1", optimizer=object())
 
 
-def test_a_copy_shares_no_memory_and_keeps_ties() -> None:
-    net = Net()
-    unidev.place(net, "gpu:1")
-    models = unidev.active_backend().models
-    copied = models.copy(net)
-    assert copied.first.kernel is copied.second.kernel
-    assert copied.first.kernel is not net.first.kernel
-    assert copied.block is copied.again
-    for path, x in models.tensors(net).items():
-        other = models.tensors(copied)[path]
-        assert not unidev.shares_memory(x, other), path
-        assert unidev.device_of(other) is unidev.gpu(1)
-
-
 def test_a_checkpoint_has_each_variable_but_random_states(tmp_path: Any) -> None:
     net = nnx.Dict(norm=nnx.BatchNorm(4, rngs=nnx.Rngs(0)), drop=nnx.Dropout(0.5, rngs=nnx.Rngs(0)))
     assert list(unidev.active_backend().models.stored(net)) == [

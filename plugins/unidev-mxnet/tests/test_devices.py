@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import threading
 
 import mxnet as mx
 import pytest
@@ -50,29 +49,6 @@ def test_an_array_on_a_real_gpu_is_not_taken_for_a_simulated_one():
     kind, index = 2, 0
     with pytest.raises(UnsupportedOperation, match="UNIDEV_SIMULATE"):
         backend._named_device(kind | index << 32)
-
-
-def test_one_device_entered_twice_and_by_two_threads_leaves_no_trace():
-    device, before = unidev.gpu(1), current()
-    inside, leave, seen = threading.Event(), threading.Event(), []
-
-    def enter(scope):
-        with scope:
-            inside.set()
-            leave.wait(300)
-            seen.append(current())
-        seen.append(current())
-
-    for scope in (device, device.native):
-        seen.clear(), inside.clear(), leave.clear()
-        with scope, scope:
-            thread = threading.Thread(target=enter, args=(scope,))
-            thread.start()
-            assert inside.wait(300)
-        assert current() is before
-        leave.set()
-        thread.join()
-        assert seen == [mx.cpu(2), mx.cpu(0)]
 
 
 def test_a_native_device_is_saved_as_mxnets_own():

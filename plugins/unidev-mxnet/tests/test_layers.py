@@ -83,19 +83,6 @@ def test_a_compiled_net_drops_while_it_trains_and_not_afterwards():
     assert 0.4 < float((nn.train_mode(net)(x) == 0).mean()) < 0.6
 
 
-def test_one_layer_may_train_while_another_infers():
-    frozen, counting = nn.eval_mode(nn.batch_norm(3)), nn.batch_norm(3)
-    net = nn.sequential(frozen, counting)
-    x = unidev.array(np.arange(12, dtype="float32").reshape(4, 3) ** 2)
-    _, slope = unidev.value_and_grad(lambda x: (net(x) ** 3).sum())(x)
-    alone, direct = nn.batch_norm(3), unidev.array(x)
-    scale = 1 / np.sqrt(1 + 1e-5)
-    _, expected = unidev.value_and_grad(lambda x: (alone(x * scale) ** 3).sum())(direct)
-    assert np.allclose(slope.asnumpy(), expected.asnumpy(), rtol=1e-4, atol=1e-5)
-    assert not frozen.running_mean.data().asnumpy().any()
-    assert counting.running_mean.data().asnumpy().all()
-
-
 def test_blocks_of_gluons_own_have_no_mode_and_say_so_before_anything_changes():
     dropout = nn.dropout(0.5)
     mixed = nn.sequential(dropout, gluon.nn.Dropout(0.5))

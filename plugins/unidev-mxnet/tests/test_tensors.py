@@ -17,19 +17,6 @@ def make(cls):
     return x if cls is mx.np.ndarray else x.as_nd_ndarray()
 
 
-@pytest.mark.parametrize("stype", ["row_sparse", "csr"])
-@pytest.mark.parametrize("target", ["cpu:0", "gpu:1"])
-def test_zeros_like_a_sparse_array_are_sparse(stype, target):
-    x = mx.nd.array(VALUES).tostype(stype)
-    for like in (x, make(mx.nd.NDArray)):
-        zeros = unidev.zeros_like(like, device=target)
-        assert (type(zeros), str(unidev.device_of(zeros))) == (type(like), target)
-        assert not unidev.to_numpy(zeros).any()
-    with pytest.raises(unidev.UnsupportedOperation, match=f"ones_like of a {stype} array"):
-        unidev.ones_like(x)
-    assert type(unidev.ones_like(make(mx.nd.NDArray))) is mx.nd.NDArray
-
-
 def test_an_array_in_onednns_layout_is_copied_as_its_values():
     net = mx.gluon.nn.Conv2D(16, 3)
     net.initialize()
