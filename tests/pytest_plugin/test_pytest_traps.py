@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from fnmatch import fnmatch
+from functools import partial
 
 import pytest
+from broken_traps import is_red
 
 pytest_plugins = ("pytester",)
 
@@ -29,10 +31,13 @@ LIBRARY = """
     def wide(x):
         return unidev.zeros(3, dtype="float64", device=unidev.device_of(x))
 
+    def own(x):
+        return np.zeros(3, "float32")
+
     def nothing(x):
         return {"y": "no tensor"}
 
-    @pytest.mark.parametrize("f", [right, mixed, stray, back, wide, nothing])
+    @pytest.mark.parametrize("f", [right, mixed, stray, back, wide, own, nothing])
     def test_f(f, unidev_backend, unidev_device, unidev_result_device):
         x = unidev.ones(3, device=unidev_device)
         unidev_result_device(f(x), like=x)
@@ -53,15 +58,16 @@ def test_what_is_made_without_a_device_or_left_behind_is_found_on_each_device(
     wrong = {
         f"{device}-{f}"
         for device in ("cpu:0", "gpu:0", "gpu:1")
-        for f in ("mixed", "stray", "back", "wide", "nothing")
+        for f in ("mixed", "stray", "back", "wide", "own", "nothing")
     }
-    assert failures(result) == wrong - {"cpu:0-back"}
+    assert failures(result) == wrong - {"cpu:0-back", "cpu:0-own"}
     text = result.stdout.str()
     for line in (
         "result[1]['made'] is on gpu:1, and the input on gpu:0: it was made without `device=`, at "
         'test_library.py:13 in stray: return [x, {"made": unidev.zeros(3)}]',
         "so, at test_library.py:10 in mixed: return x + unidev.ones(3)\n  called at test_lib",
         "result is on cpu:0, and the input on gpu:1\n",
+        "without `device=`, at test_library.py:22 in own: return np.zeros",
         "result is float64, and the input float32",
         "the result, dict, contains no tensor",
         "unidev_device is cpu:0; what is made without `device=` is on gpu:0",
@@ -102,15 +108,15 @@ KNOWN = """
 """
 
 
-@pytest.mark.parametrize(
-    ("check", "expires", "said"),
-    [
-        ("test_f[gpu:0-*-stray]", 2999, "13 failed, 4 passed, 1 xfailed"),
-        ("test_f", 2999, "*XPASS(strict)*it forgets the device (https://example.org/1; expected*"),
-        ("test_g", 2999, "*unidev_expected: there is no test test_library.py::test_g"),
-        ("test_f", 2020, "*known.toml: what is said of test_library.py::test_f expired on 2020*"),
-    ],
-)
+KNOWN_SAID = [
+    ("test_f[gpu:0-*-stray]", 2999, "15 failed, 5 passed, 1 xfailed"),
+    ("test_f", 2999, "*XPASS(strict)*it forgets the device (https://example.org/1; expected*"),
+    ("test_g", 2999, "*unidev_expected: there is no test test_library.py::test_g"),
+    ("test_f", 2020, "*known.toml: what is said of test_library.py::test_f expired on 2020*"),
+]
+
+
+@pytest.mark.parametrize(("check", "expires", "said"), KNOWN_SAID)
 def test_known_failures_pass_until_they_are_mended(pytester, run, check, expires, said) -> None:
     pytester.makepyfile(test_library=LIBRARY)
     pytester.makefile(".toml", known=KNOWN.format(check, expires))
@@ -195,3 +201,36 @@ def test_a_unittest_case_hears_how_to_use_it(pytester, run) -> None:
         """
     )
     run().stdout.fnmatch_lines(["*unidev_device runs a test once for each device*"])
+
+
+IN_LIBRARY = test_what_is_made_without_a_device_or_left_behind_is_found_on_each_device
+POOR_GPUS = test_gpus_without_a_dtype_find_its_constants
+MARKED = test_transfers_above_the_marks_limit_fail_with_their_lines
+MENDED, UNKNOWN, EXPIRED = (
+    partial(test_known_failures_pass_until_they_are_mended, check=check, expires=year, said=said)
+    for check, year, said in KNOWN_SAID[1:]
+)
+
+
+@pytest.mark.parametrize(
+    ("check", "broken"),
+    [
+        (IN_LIBRARY, "unidev_pytest.strays:Strays._note = lambda *_: None"),
+        (IN_LIBRARY, "unidev_pytest.strays:Strays._here = lambda x: was(x).splitlines()[0]"),
+        (IN_LIBRARY, "unidev_pytest.traps:_decides_where_results_are = lambda *_: True"),
+        (IN_LIBRARY, "unidev_pytest.traps:_DEVICES = was[1:]"),
+        (IN_LIBRARY, "unidev_pytest.traps:_tensors = lambda *_: was(*_)[:1]"),
+        (IN_LIBRARY, "unidev_pytest.traps:_wrong_devices = lambda *_: []"),
+        (IN_LIBRARY, "unidev_pytest.traps:_wrong_dtypes = lambda *_: []"),
+        (IN_LIBRARY, "unidev.contract.backend:Backend.watch_made = lambda *_: nullcontext()"),
+        (POOR_GPUS, "unidev.contract.backend_spec:SimulatedGpus.lacks = ('float16',)"),
+        (POOR_GPUS, "unidev_pytest.traps:check_poor = lambda *_: None"),
+        (MARKED, "unidev_pytest.traps:_limits = lambda count=None, nbytes=99: was(count, 999)"),
+        (MARKED, "unidev_pytest.traps:_limits = lambda count=9, nbytes=None: was(9, nbytes)"),
+        (MENDED, "unidev_pytest.expectations:mark_known = lambda *_, **__: None"),
+        (UNKNOWN, "unidev_pytest.expectations:mark_known = lambda *_, **__: was(*_, is_whole=0)"),
+        (EXPIRED, "unidev_pytest.expectations:ledger = expectations.read"),
+    ],
+)
+def test_a_broken_trap_is_red(pytester, run, check, broken) -> None:
+    is_red(pytester, run, check, broken)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 from unidev.contract.tracer import Patches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 PATIENCE_S = 60
 
@@ -130,6 +130,23 @@ def test_who_took_a_replacement_meanwhile_gets_the_original(patches: OwnerPatche
         patches.late.append(late)
         assert late.function is not original
     assert late.function is original
+
+
+def test_a_list_that_is_kept_restores_what_is_there_by_then() -> None:
+    module: Any = ModuleType("module")
+
+    class Kept(Patches):
+        kept = ((module, "function", len),)
+
+        def replacements(self) -> Iterable[tuple[Any, str, Any]]:
+            return self.kept
+
+    patches = Kept()
+    for there in (original, original, abs):
+        module.function = there
+        with patches:
+            assert module.function is len
+        assert module.function is there
 
 
 def test_the_last_thread_to_leave_restores(patches: OwnerPatches) -> None:

@@ -11,6 +11,8 @@ import threading
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, nullcontext
 from functools import wraps
+from itertools import repeat
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from unidev.contract.optional import BackendPart
@@ -245,11 +247,17 @@ class Patches(ABC):
     def __init__(self) -> None:
         self._lock = fork_safe_lock()
         self._users = 0
-        self._originals: list[tuple[Any, str, Any]] = []
+        self._listed: Iterable[tuple[Any, str, Any]] = ()
+        self._owners: list[_Attributes] = []
+        """Those of ``_listed``."""
+        self._replaced: list[_Attributes] = []
 
     @abstractmethod
     def replacements(self) -> Iterable[tuple[Any, str, Any]]:
-        """Owner, name and replacement of each attribute; called on the first entry."""
+        """Owner, name and replacement of each attribute; called on the first entry.
+
+        One that has hundreds returns the same list each time, and another when they have changed.
+        """
 
     def late_holders(self) -> Iterable[tuple[Any, str, Any]]:
         """Owner, name and original of each other attribute that may hold a replacement.
@@ -262,9 +270,11 @@ class Patches(ABC):
         with self._lock:
             if not self._users:
                 try:
-                    for owner, name, replacement in list(self.replacements()):
-                        self._originals.append((owner, name, vars(owner).get(name, _MISSING)))
-                        setattr(owner, name, replacement)
+                    self._list()
+                    for each in self._owners:
+                        each.look()
+                        self._replaced.append(each)
+                        each.set(each.replacements)
                 except BaseException:  # Ctrl-C too: all or nothing
                     self._restore()
                     raise
@@ -275,7 +285,8 @@ class Patches(ABC):
             self._users -= 1
             if not self._users:
                 try:
-                    self._originals += self.late_holders()
+                    late = self.late_holders()
+                    self._replaced += [_Attributes(owner, {name: x}) for owner, name, x in late]
                     self._restore()
                 except BaseException:  # Ctrl-C halfway through
                     self._restore()
@@ -283,16 +294,50 @@ class Patches(ABC):
 
     def attributes(self) -> list[tuple[Any, str]]:
         """Owner and name of each attribute that is replaced now."""
-        return [(owner, name) for owner, name, _ in self._originals]
+        return [(each.owner, name) for each in self._replaced for name in each.originals]
+
+    def _list(self) -> None:
+        found = self.replacements()
+        if found is not self._listed:
+            owners: dict[int, _Attributes] = {}
+            for owner, name, replacement in found:
+                each = owners.setdefault(id(owner), _Attributes(owner, {}))
+                each.replacements[name] = replacement
+            self._owners, self._listed = list(owners.values()), found
 
     def _restore(self) -> None:
-        while self._originals:
-            owner, name, original = self._originals[-1]
-            if original is not _MISSING:
-                setattr(owner, name, original)
-            elif name in vars(owner):
-                delattr(owner, name)
-            self._originals.pop()
+        while self._replaced:
+            self._replaced[-1].set(self._replaced[-1].originals)
+            self._replaced.pop()
+
+
+class _Attributes:
+    """The replaced attributes of one owner, which may be thousands."""
+
+    def __init__(self, owner: Any, originals: dict[str, Any]) -> None:
+        self.owner, self.originals = owner, originals
+        self.replacements: dict[str, Any] = {}
+        self._seen: list[Any] = []
+        self._is_set_at_once = False
+
+    def look(self) -> None:
+        """Keep what is there now."""
+        now = list(map(vars(self.owner).get, self.replacements, repeat(_MISSING)))
+        if now != self._seen:
+            self.originals = dict(zip(self.replacements, now, strict=True))
+            is_of_module = type(self.owner) is ModuleType and _MISSING not in now
+            self._seen, self._is_set_at_once = now, is_of_module
+
+    def set(self, values: Mapping[str, Any]) -> None:
+        """Set, or delete, each attribute."""
+        if self._is_set_at_once:
+            vars(self.owner).update(values)
+            return
+        for name, value in values.items():
+            if value is not _MISSING:
+                setattr(self.owner, name, value)
+            elif name in vars(self.owner):
+                delattr(self.owner, name)
 
 
 class Makers(Patches):

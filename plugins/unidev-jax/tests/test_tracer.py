@@ -166,6 +166,14 @@ def test_a_module_imported_within_a_trace_gets_jaxs_own_functions_back(monkeypat
     assert module.asarray is jnp.asarray
 
 
+def test_what_a_program_has_put_in_jaxs_place_since_the_last_trace_is_called(monkeypatch):
+    recorded(square)
+    monkeypatch.setattr(jnp, "sum", lambda x: "its own")
+    found = []
+    recorded(lambda: found.append(jnp.sum(square())))
+    assert [*found, jnp.sum(square())] == ["its own"] * 2
+
+
 def test_pooling_is_differentiable_within_a_trace():
     """`reduce_window` compares the function that it is given with `jax.lax.max`."""
     x = jax.device_put(np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1), HERE)

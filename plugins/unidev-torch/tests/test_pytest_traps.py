@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Any
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
+from broken_traps import is_red
 
 pytest_plugins = ("pytester",)
 
@@ -21,8 +22,7 @@ LIBRARY = """
         return x - torch.arange(len(x), device=x.device)
 
     def mixed(x):
-        y = torch.arange(len(x)) * 2
-        return x - torch.stack([y, y])
+        return x - torch.stack([torch.arange(len(x)) * 2])
 
     def stray(x):
         return {"mask": torch.ones(len(x), dtype=torch.bool), "x": x}
@@ -47,21 +47,18 @@ POOR = """
 """
 
 
-def pytest_in_a_child(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, library: str, *options: str
-) -> pytest.RunResult:
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("HOME", HOME)
     monkeypatch.setenv("UNIDEV_BACKEND", "torch")
-    pytester.makepyfile(test_library=library)
-    options = ("--unidev-simulate", "2", "-p", "no:cacheprovider", *options)
-    return pytester.runpytest_subprocess("-p", "unidev_pytest", *options)
+    options = ("-p", "unidev_pytest", "--unidev-simulate", "2", "-p", "no:cacheprovider")
+    return partial(pytester.runpytest_subprocess, *options)
 
 
-def test_gpus_without_float64_refuse_it_in_the_words_for_mps(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    result = pytest_in_a_child(pytester, monkeypatch, POOR, "--unidev-poor", "no_float64")
+def test_gpus_without_float64_refuse_it_in_the_words_for_mps(pytester: Any, run: Any) -> None:
+    pytester.makepyfile(test_library=POOR)
+    result = run("--unidev-poor", "no_float64")
     result.assert_outcomes(passed=2, failed=4)
     for name, narrow in (("float64", "float32"), ("complex128", "complex64")):
         line = f"*Cannot convert a SIM Tensor to {name} dtype as*Please use {narrow} instead*"
@@ -69,11 +66,28 @@ def test_gpus_without_float64_refuse_it_in_the_words_for_mps(
 
 
 def test_torchs_own_calls_without_a_device_are_found_on_each_device(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    pytester: Any, run: Any
 ) -> None:
-    result = pytest_in_a_child(pytester, monkeypatch, LIBRARY, "--unidev-backend", "torch")
+    pytester.makepyfile(test_library=LIBRARY)
+    result = run("--unidev-backend", "torch")
     result.assert_outcomes(passed=3, failed=6)
     text = result.stdout.str()
     assert "result['mask'] is on gpu:0, and the input on gpu:1: it was made without" in text
-    assert "made so, at test_library.py:8 in mixed: y = torch.arange(len(x)) * 2" in text
+    assert "made so, at test_library.py:8 in mixed: return x - torch.stack([torch" in text
     assert "found at least two devices, sim:0 and sim:1!" in text
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "unidev_torch.backend:TorchBackend.watch_made = lambda *_: nullcontext()",
+        "unidev_torch.scopes:Made.__torch_function__ = lambda _, f, t, a=(), k={}: f(*a, **k)",
+        "unidev_pytest.strays:Strays.origin = lambda *_: was(*_[:2], depth=0)",
+        "unidev_pytest.strays:Strays._note = lambda x, result, _: was(x, result, None)",
+    ],
+)
+def test_a_trap_that_does_not_hear_of_torchs_calls_is_red(
+    pytester: Any, run: Any, broken: str
+) -> None:
+    check = test_torchs_own_calls_without_a_device_are_found_on_each_device
+    is_red(pytester, run, check, broken)

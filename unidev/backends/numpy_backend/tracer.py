@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
@@ -30,7 +30,11 @@ _READERS = (
 
 
 class _SimulatedArrayPatches(Patches):
-    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
+    @cache  # noqa: B019  there is one, for ever
+    def replacements(self) -> list[tuple[Any, str, Any]]:
+        return list(self._replacements())
+
+    def _replacements(self) -> Iterator[tuple[Any, str, Any]]:
         for name in (*_NUMBERS, *_WHOLE, "__contains__"):
             original = getattr(SimulatedArray, name)
             yield SimulatedArray, name, _recording.wrap(original, partial(_read_by_method, name))

@@ -63,6 +63,10 @@ _NOT_MOVING = {
     "vectorize",
 }  # fmt: skip
 """Functions of ``jax.numpy`` that read at most shapes and dtypes, or take a function."""
+_MODULES = (
+    (jnp, "jnp"), (jnp.linalg, "jnp.linalg"), (jnp.fft, "jnp.fft"), (jax.nn, "jax.nn"),
+)  # fmt: skip
+_TRAINER = "keras.src.backend.jax.trainer"
 _ELSEWHERE = ("backend", "device", "in_shardings", "out_shardings")
 """Options of ``jax.jit`` that decide where it computes."""
 
@@ -77,15 +81,28 @@ class JaxPatches(Patches):
         self._compiled = type(jax.jit(lambda: None))
         self._known: set[str] = set()
         self._functions: dict[int, Any] = {}
+        self._patches: list[tuple[Any, str, Any]] = []
+        self._before: list[tuple[dict[str, Any], str, Any]] = []
+        self._sizes: list[object] = []
 
-    def replacements(self) -> Iterator[tuple[Any, str, Any]]:
-        """Rebuilt for the first scope, since the devices may have changed."""
+    def replacements(self) -> list[tuple[Any, str, Any]]:
+        """Made once, which takes 8 ms, and again if JAX's attributes have become others."""
         self._known = set(sys.modules)
-        found = list(self._replacements(Transfers(self._backend)))
-        self._functions = {
-            id(made): vars(owner)[name] for owner, name, made in found if name in vars(owner)
-        }
-        yield from found
+        sizes = [sys.modules.get(_TRAINER), *(len(vars(module)) for module, _ in _MODULES)]
+        if sizes != self._sizes or any(
+            names.get(name) is not original for names, name, original in self._before
+        ):
+            self._patches = list(self._replacements(Transfers(self._backend)))
+            self._before = [
+                (vars(owner), name, vars(owner).get(name)) for owner, name, _ in self._patches
+            ]
+            self._functions = {
+                id(made): original
+                for (_, _, made), (_, _, original) in zip(self._patches, self._before, strict=True)
+                if original is not None
+            }
+            self._sizes = sizes
+        return self._patches
 
     def late_holders(self) -> Iterator[tuple[Any, str, Any]]:
         """The names in modules imported meanwhile, as by ``from jax import device_put``."""
@@ -94,7 +111,6 @@ class JaxPatches(Patches):
             for attribute, value in list(getattr(module, "__dict__", {}).items()):
                 if id(value) in self._functions:
                     yield module, attribute, self._functions[id(value)]
-        self._functions = {}
 
     def _replacements(self, moves: Transfers) -> Iterator[tuple[Any, str, Any]]:
         array = type(jax.device_put(np.zeros(1, np.float32), self._backend.cpu.native))
@@ -103,7 +119,7 @@ class JaxPatches(Patches):
         yield from self._operators(array, moves)
         yield from self._functions_of_numpy(moves)
         yield jax, "jit", self._jit(jax.jit, moves)
-        trainer: Any = sys.modules.get("keras.src.backend.jax.trainer")
+        trainer: Any = sys.modules.get(_TRAINER)
         if trainer is not None and trainer.jit is jax.jit:  # by which Keras's `fit` compiles
             yield trainer, "jit", self._jit(jax.jit, moves)
 
@@ -207,9 +223,7 @@ class JaxPatches(Patches):
 
         Not ``jax.lax``: ``reduce_window`` compares the function it is given with ``lax.max``.
         """
-        for module, prefix in (
-            (jnp, "jnp"), (jnp.linalg, "jnp.linalg"), (jnp.fft, "jnp.fft"), (jax.nn, "jax.nn"),
-        ):  # fmt: skip
+        for module, prefix in _MODULES:
             for name, original in list(vars(module).items()):
                 is_public = not name.startswith("_") and name not in (*_NOT_MOVING, *_MAKERS)
                 if is_public and (isfunction(original) or isinstance(original, self._compiled)):

@@ -77,18 +77,17 @@ class PaddlePatches(Patches):
     def __init__(self, backend: Backend) -> None:
         super().__init__()
         self._backend = backend
-        self._methods: list[Patch] = []
+        self._patches: list[Patch] = []
         self._operations: dict[int, tuple[Any, Any]] = {}
         """The original and its replacement, by the ids of both."""
-        self._holders: list[Patch] = []
         self._seen: set[str] = set()
 
     def replacements(self) -> list[Patch]:
         """See ``Patches``; replacements are created once."""
-        if not self._methods:
+        if not self._patches:
             self._prepare()
         self._find_holders()
-        return self._methods + self._holders
+        return self._patches
 
     def late_holders(self) -> Iterator[Patch]:
         """Modules of Paddle's that were imported inside a scope."""
@@ -111,7 +110,7 @@ class PaddlePatches(Patches):
                 pair = original, recording.wrap(original, transfers_of)
                 self._operations.update((id(each), pair) for each in pair)
         errors = self._backend.framework_errors
-        self._methods = [
+        self._patches = [
             (owner, name, recording.wrap(vars(owner)[name], transfers_of))
             for owner, name, transfers_of in _methods(sight, calls)
         ] + [
@@ -122,13 +121,15 @@ class PaddlePatches(Patches):
     def _find_holders(self) -> list[Patch]:
         """Operations among the names of modules not seen before."""
         found: list[Patch] = []
-        for name, module in list(sys.modules.items()):
-            if name in self._seen or _is_being_imported(module):
+        for name in sys.modules.keys() - self._seen:
+            module = sys.modules.get(name)
+            if _is_being_imported(module):
                 continue
             self._seen.add(name)
             if name.partition(".")[0] in _PACKAGES and not name.startswith(_ELSEWHERE):
                 found += self._held_by(module)
-        self._holders += found
+        if found:
+            self._patches = self._patches + found
         return found
 
     def _held_by(self, module: ModuleType) -> Iterator[Patch]:
