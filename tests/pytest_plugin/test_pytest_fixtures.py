@@ -57,22 +57,6 @@ def test_a_tests_own_parametrize_comes_first(pytester, run, add_backend) -> None
     run().assert_outcomes(passed=1)
 
 
-def test_the_backend_is_no_longer_selected_afterwards(pytester, run, add_backend) -> None:
-    add_backend("own")
-    pytester.makepyfile(
-        test_own="""
-        import unidev
-
-        def test_selected(unidev_backend):
-            assert unidev.active_backend() is unidev_backend
-
-        def test_not_selected():
-            assert unidev.active_backend().name == "numpy"
-        """
-    )
-    run("--unidev-backend", "own", UNIDEV_BACKEND="numpy").assert_outcomes(passed=2)
-
-
 def test_a_backend_that_does_not_load_is_skipped_with_the_reason(
     pytester, run, add_backend
 ) -> None:

@@ -133,17 +133,9 @@ def test_without_enough_gpus_a_test_is_skipped_with_the_option(pytester, run) ->
 
 
 def test_the_dtype_need_not_be_the_inputs(pytester, run) -> None:
-    pytester.makepyfile(
-        test_library="""
-        import unidev
-
-        def test_x(unidev_device, unidev_result_device):
-            x = unidev.ones(3, dtype="float16", device=unidev_device)
-            y = unidev.zeros(3, dtype="float64", device=unidev_device)
-            unidev_result_device(y, like=x, dtype=False)
-        """
-    )
-    run("--unidev-simulate", "2", UNIDEV_BACKEND="numpy").assert_outcomes(passed=3)
+    pytester.makepyfile(test_library=LIBRARY.replace("like=x", "like=x, dtype=False"))
+    result = run("--unidev-simulate", "2", "--unidev-backend", "numpy", "-k", "wide")
+    result.assert_outcomes(passed=3, deselected=18)
 
 
 def test_transfers_above_the_marks_limit_fail_with_their_lines(pytester, run) -> None:

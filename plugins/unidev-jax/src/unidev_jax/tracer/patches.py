@@ -82,8 +82,8 @@ class JaxPatches(Patches):
         self._known: set[str] = set()
         self._functions: dict[int, Any] = {}
         self._patches: list[tuple[Any, str, Any]] = []
-        self._before: list[tuple[dict[str, Any], str, Any]] = []
-        self._sizes: list[object] = []
+        self._before: list[tuple[Any, str, Any]] = []
+        self._sizes: Sequence[object] = ()
 
     def replacements(self) -> list[tuple[Any, str, Any]]:
         """Made once, which takes 8 ms, and again if JAX's attributes have become others."""

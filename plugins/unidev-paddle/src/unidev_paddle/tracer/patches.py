@@ -123,7 +123,7 @@ class PaddlePatches(Patches):
         found: list[Patch] = []
         for name in sys.modules.keys() - self._seen:
             module = sys.modules.get(name)
-            if _is_being_imported(module):
+            if module is None or _is_being_imported(module):
                 continue
             self._seen.add(name)
             if name.partition(".")[0] in _PACKAGES and not name.startswith(_ELSEWHERE):
