@@ -140,8 +140,7 @@ class JaxPatches(Patches):
     def _reading(
         self, original: Function, arrays_of: Function, operation: str, moves: Transfers
     ) -> Function:
-        plan = partial(moves.read, operation=operation)
-        return self._recording.reading(original, arrays_of, plan)
+        return self._recording.reading(original, arrays_of, lambda x: moves.read(x, operation))
 
     def _array_function(self, array: type, moves: Transfers) -> Function:
         """``__array_function__``, which JAX's arrays lack: NumPy calls this instead.
