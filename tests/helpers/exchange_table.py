@@ -32,7 +32,8 @@ def documented(way: str) -> dict[str, list[str]]:
 def value(formula: str, operation: str, size: int) -> int:
     """A sum of products, such as ``n B + 8``, for so many workers."""
     nbytes = next((nbytes for what, nbytes in BYTES.items() if what in operation), 0)
-    known = {"n": size, "B": nbytes, "k": math.ceil(nbytes / slot_bytes(size))}
+    known = {"n": size, "m": min(size - 1, 2), "B": nbytes}
+    known["k"] = math.ceil(nbytes / slot_bytes(size))
     return sum(
         math.prod(known[factor] if factor in known else int(factor) for factor in term.split())
         for term in formula.split(" + ")

@@ -1,11 +1,10 @@
-"""Exchanges without an engine: threads in place of workers, counted, and what ``run`` is given."""
+"""Exchanges without an engine: threads in place of workers, and what ``run`` is given."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
-from collections import Counter
 from queue import Queue
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +22,11 @@ HANG_S = 300
 """After which a test fails that would hang."""
 
 
-class CountingChannel:
-    """A worker's channel whose messages arrive at once; those that leave and arrive are counted."""
+class ThreadsChannel:
+    """A worker's channel whose messages arrive at once."""
 
-    def __init__(self, rank: int, all_channels: list[CountingChannel]) -> None:
+    def __init__(self, rank: int, all_channels: list[ThreadsChannel]) -> None:
         self.rank = rank
-        self.memory = None
-        self.messages, self.nbytes = Counter[str](), Counter[str]()
         self._all = all_channels
         self._number = 0
         self._arrived: dict[tuple[int, int], Queue[bytearray]] = {}
@@ -41,40 +38,23 @@ class CountingChannel:
 
     def post(self, peer: int, number: int, *pieces: Any) -> None:
         body = b"".join(memoryview(piece).cast("B") for piece in pieces)
-        self._count("sent", len(body))
         peers = range(len(self._all)) if peer == EVERYBODY else [peer]
         for each in peers:
             if each != self.rank:
                 self._all[each].arrived(self.rank, number).put(bytearray(body))
 
     def receive(self, peer: int, number: int) -> bytearray:
-        body = self.arrived(peer, number).get(timeout=HANG_S)
-        self._count("received", len(body))
-        return body
+        return self.arrived(peer, number).get(timeout=HANG_S)
 
     def arrived(self, peer: int, number: int) -> Queue[bytearray]:
         with self._making:
             return self._arrived.setdefault((peer, number), Queue())
 
-    def _count(self, what: str, nbytes: int) -> None:
-        self.messages[what] += 1
-        self.nbytes[what] += nbytes
-
-
-class CountingMemory(SharedMemory):
-    """One worker's view of memory that threads share; counts how often they meet."""
-
-    meetings = 0
-
-    def meet(self) -> None:
-        self.meetings += 1
-        super().meet()
-
 
 def by_messages(size: int) -> list[Any]:
-    """A carrier for each worker, whose channel is ``relay._channel``."""
-    channels: list[CountingChannel] = []
-    channels += [CountingChannel(rank, channels) for rank in range(size)]
+    """A carrier for each worker."""
+    channels: list[ThreadsChannel] = []
+    channels += [ThreadsChannel(rank, channels) for rank in range(size)]
     return [
         MessageCarrier(Relay(channel, channel.rank, size))  # type: ignore[arg-type]
         for channel in channels
@@ -85,7 +65,7 @@ def by_memory(size: int) -> list[Any]:
     """A carrier for each worker."""
     with files_for(size) as files:
         copies = [[os.dup(file) for file in files] for _ in range(size)]
-    return [MemoryCarrier(CountingMemory(own, rank, size)) for rank, own in enumerate(copies)]
+    return [MemoryCarrier(SharedMemory(own, rank, size)) for rank, own in enumerate(copies)]
 
 
 def together(carriers: list[Any], work: Callable[[Any, int], Any]) -> list[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import random
 import re
 import signal
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +19,12 @@ import pytest
 from host_exchanges import by_memory, by_messages, together
 
 import unidev
-from unidev.system.host import shared_memory
+from unidev.parallel.exchange.host_engine import MemoryCarrier
+from unidev.system.host import neighbours, shared_memory
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from core_fixtures import RunPython
 
 SMALL, LARGE = 5, 50_000
@@ -108,43 +113,6 @@ def test_exchanges_do_not_mix_whoever_is_late(way: Any) -> None:
     assert [each == expected for each in found] == [True] * size
 
 
-@pytest.mark.parametrize("size", [2, 4, 8, 16])
-def test_nobody_sends_n_times_a_large_array(size: int) -> None:
-    carriers = by_messages(size)
-    length = LARGE * 4
-
-    def work(carrier: Any, rank: int) -> None:
-        carrier.all_reduce(numbers(LARGE, rank), np.add)
-
-    together(carriers, work)
-    channels = [carrier._relay._channel for carrier in carriers]
-    # To each other worker its part; what is combined, to all at once; and a code to worker 0.
-    assert {each.messages["sent"] for each in channels} == {size + 1}
-    assert max(each.nbytes["sent"] for each in channels) <= length + size * 4 + 8
-    assert max(each.nbytes["received"] for each in channels) <= 2 * length + 2 * size * 4 + size * 8
-
-
-@pytest.mark.parametrize("size", [2, 4, 8, 16])
-def test_in_shared_memory_all_meet_as_often_however_many_they_are(size: int) -> None:
-    carriers = by_memory(size)
-
-    def work(carrier: Any, rank: int) -> list[int]:
-        meetings = []
-        for count in (SMALL, carrier._memory.slot_bytes // 4, LARGE):
-            before = carrier._memory.meetings
-            carrier.all_reduce(numbers(count, rank), np.add)
-            meetings.append(carrier._memory.meetings - before)
-        return meetings
-
-    pieces = -(-LARGE * 4 // shared_memory.slot_bytes(size))
-    assert pieces == 4
-    for small, whole, large in together(carriers, work):
-        assert small == 1
-        # Where all the workers' pieces are few bytes, each combines them by itself.
-        assert whole == (1 if size == 2 else 2)
-        assert large <= 2 * pieces
-
-
 def test_a_worker_that_is_killed_within_an_exchange_is_named() -> None:
     with pytest.raises(unidev.WorkerFailedError) as caught:
         unidev.run(host_exchanges.killed_within_an_exchange, workers=3, backend="numpy")
@@ -177,6 +145,61 @@ def test_no_error_of_making_that_memory_is_one_of_the_run(
         with shared_memory.files_for(3) as files:
             assert files == ()
     assert {*os.listdir("/dev/fd")} <= {*before}  # a collection may have closed others
+
+
+def shared_by(size: int, scheduled: Callable[[int, int, bytes], bytes]) -> list[Any]:
+    """What each of ``size`` threads shares, each as if it were a process of its own."""
+    given: list[bytes] = [b""] * size
+    meeting = threading.Barrier(size, timeout=60)
+
+    def work(_: Any, rank: int) -> Any:
+        turns = itertools.count()
+
+        def gathered(own: bytes) -> list[bytes]:
+            given[rank] = scheduled(next(turns), rank, own)
+            meeting.wait()
+            found = [*given]
+            meeting.wait()
+            return found
+
+        return neighbours.shared_by_all(gathered, rank, size, 60.0)
+
+    return together([None] * size, work)
+
+
+def test_processes_that_nobody_has_given_memory_find_that_of_the_first() -> None:
+    parts = shared_by(3, lambda *given: given[2])
+
+    def work(part: Any, rank: int) -> tuple[bytes, Any]:
+        own = numbers(LARGE, rank)
+        MemoryCarrier(part.memory).all_reduce(own, np.add)
+        part.mark.propose(1, 815, float(rank))
+        return own.tobytes(), part.mark.agreed(1, 815, lambda: None)
+
+    expected = in_order([numbers(LARGE, rank) for rank in range(3)], np.add)
+    assert together(parts, work) == [(expected.tobytes(), [0.0, 1.0, 2.0])] * 3
+    for part in parts:
+        part.files.close()
+
+
+@pytest.mark.parametrize(
+    ("at", "old", "new"),
+    [
+        (0, b"pid:", b"another:"),  # the namespace
+        (0, str(os.getuid()).encode(), b"4711"),
+        (1, b"]]]", b"1]]]"),  # of another file with that number
+        (1, b"[[", b"[[1"),  # no such file
+        (2, b"whole", b""),
+    ],
+)
+def test_what_one_cannot_share_nobody_does(at: int, old: bytes, new: bytes) -> None:
+    before = os.listdir("/dev/fd")
+
+    def changed(turn: int, rank: int, own: bytes) -> bytes:
+        return own.replace(old, new) if turn == at and rank == (at != 1) else own
+
+    assert shared_by(2, changed) == [None, None]
+    assert {*os.listdir("/dev/fd")} <= {*before}
 
 
 @pytest.mark.parametrize("most", [1000, 100])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,33 +20,6 @@ def shards(data: Any, size: int, **options: Any) -> list[Shard]:
 
 def read(shard: Shard) -> list[list[int]]:
     return [batch.tolist() for batch in shard]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 4])
-@pytest.mark.parametrize("rows", [1, 4, 7, 8, 9, 13])
-@pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("last", ["pad", "drop"])
-def test_batches_are_those_of_one_process(size: int, rows: int, shuffle: bool, last: str) -> None:
-    data = np.arange(rows)
-    (whole,) = shards(data, 1, shuffle=shuffle, seed=9)
-    own = shards(data, size, shuffle=shuffle, seed=9, last=last)
-    for _ in range(3):
-        batches = read(whole)
-        if last == "drop":
-            batches = [batch for batch in batches if len(batch) >= size]
-        parts = [read(shard) for shard in own]
-        for at, batch in enumerate(batches):
-            kept = [
-                part[at][: len(part[at]) - s.padding[at]]
-                for part, s in zip(parts, own, strict=True)
-            ]
-            assert [row for share in kept for row in share] == batch
-            read_by = Counter(row for part in parts for row in part[at])
-            assert read_by.keys() == set(batch)
-            assert len(set(read_by.values())) == 1, "a mean over workers is not the batch's"
-            assert all(part[at] for part in parts)
-        assert {len(part) for part in parts} == {len(batches)}
-        assert {len(shard) for shard in own} == {len(batches)}
 
 
 def test_an_epoch_can_be_read_again() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pytest
 import run_samples
 import run_with_adam
 import torch
@@ -17,8 +18,6 @@ from unidev.system.host.host import WorkerHost
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
     from unidev.system.host.frames import Frame
 
@@ -43,7 +42,8 @@ group = unidev.group()
 tree = {"w": unidev.full(3, group.rank + 1.0), "half": unidev.full(2, 300.0, dtype="float16")}
 found = group.all_reduce(tree, "mean")
 same = group.broadcast(unidev.arange(2) + group.rank, 1)
-print([x.tolist() for x in (found["w"], found["half"], same)])
+is_shared = "memfd:unidev" in Path("/proc/self/maps").read_text()
+print([x.tolist() for x in (found["w"], found["half"], same)], is_shared)
 try:
     group.all_reduce(unidev.ones(3 + group.rank))
 except unidev.InvalidDataError as error:
@@ -89,6 +89,29 @@ for step in range(5):
         heard.append(f"{step}: {error}")
 Path(f"heard-by-{os.environ['RANK']}").write_text(json.dumps(heard))
 """
+
+KILLED = """
+import os
+import signal
+import subprocess
+
+import unidev
+
+signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from torchrun, which notices the end as well
+group = unidev.group()
+group.all_reduce(unidev.ones(1))
+if group.rank == 1:
+    os.kill(os.getpid(), 9)
+try:
+    group.all_reduce(unidev.ones(1))
+except unidev.CollectiveError as error:
+    print(error)
+files = f"/proc/{os.getpid()}/fd"
+stranger = 65534 if os.getuid() == 0 else None
+print("a stranger sees", subprocess.run(["ls", files], user=stranger, capture_output=True).stdout)
+"""
+WITHOUT_MEMORY = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))"
+"""First in a program: its processes make no such memory, as if they were on two hosts."""
 
 
 def torchrun(
@@ -144,10 +167,11 @@ def test_a_checkpoint_reaches_the_workers_by_the_engine_not_through_the_driver(
     assert through_the_driver < 100_000
 
 
-def test_a_group_joins_what_torchrun_has_started(tmp_path: Path) -> None:
-    done = torchrun(tmp_path, TORCHRUN)
+@pytest.mark.parametrize(("first", "shares"), [("", True), (WITHOUT_MEMORY, False)])
+def test_a_group_joins_what_torchrun_has_started(tmp_path: Path, first: str, shares: bool) -> None:
+    done = torchrun(tmp_path, first + TORCHRUN)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("[[1.5, 1.5, 1.5], [300.0, 300.0], [1, 2]]") == 2
+    assert done.stdout.count(f"[[1.5, 1.5, 1.5], [300.0, 300.0], [1, 2]] {shares}") == 2
     assert done.stdout.count("at the end: False []") == 2
     assert done.stdout.count("shape (3,), but worker 1 has a float32 tensor of shape (4,)") == 2
 
@@ -181,25 +205,36 @@ else:
 """
 
 
+@pytest.mark.parametrize(
+    ("first", "words"), [("", "2: … this step"), (WITHOUT_MEMORY, "3: … the step before")]
+)
 def test_after_a_backward_that_raised_all_workers_of_torchrun_refuse_one_step_and_go_on(
-    tmp_path: Path,
+    tmp_path: Path, first: str, words: str
 ) -> None:
-    done = torchrun(tmp_path, RAISING, UNIDEV_TORCHRUN_TIMEOUT="30")
+    done = torchrun(tmp_path, first + RAISING, UNIDEV_TORCHRUN_TIMEOUT="30")
     assert done.returncode == 0, done.stderr
     here, there = (json.loads((tmp_path / f"heard-by-{rank}").read_text()) for rank in range(2))
-    refused = (
-        "3: worker 1 raised an exception in its backward, so the gradients of the step before are "
-        "not those of all workers."
-    )
+    said = "worker 1 raised an exception in its backward, so the gradients of"
+    refused = f"{words.replace('…', said)} are not those of all workers."
     assert here == [refused]
-    assert there[1:] == [refused]
     assert "it is enough" in there[0]
+    assert there[1:] == ([refused] if first else [])
 
 
 def test_a_worker_of_torchrun_waits_as_long_as_the_user_says(tmp_path: Path) -> None:
     done = torchrun(tmp_path, ONE_STAYS_AWAY, UNIDEV_TORCHRUN_TIMEOUT="8")
     assert done.returncode == 0, done.stderr
-    assert "all_reduce of worker 0 failed: " in done.stdout
+    assert "worker 1 has not come to all_reduce within 8 s." in done.stdout
+
+
+def test_whoever_waits_for_a_worker_of_torchrun_that_was_killed_hears_so_and_strangers_nothing(
+    tmp_path: Path,
+) -> None:
+    done = torchrun(tmp_path, KILLED)
+    assert done.returncode != 0
+    assert "worker 1 has ended." in done.stdout
+    if os.getuid() == 0:  # who else can be a stranger
+        assert "a stranger sees b''" in done.stdout
 
 
 def test_a_process_that_waits_for_the_others_of_torchrun_says_so() -> None:

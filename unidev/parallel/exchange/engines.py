@@ -9,7 +9,12 @@ from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import portable_name
 from unidev.errors import BackendMismatchError, CollectiveError, UnidevError
 from unidev.parallel.devices.packing import nbytes_of
-from unidev.parallel.exchange.host_engine import HostEngine, SingleWorkerEngine
+from unidev.parallel.exchange.host_engine import (
+    HostEngine,
+    MemoryCarrier,
+    MessageCarrier,
+    SingleWorkerEngine,
+)
 from unidev.parallel.messages.channel import Channel
 from unidev.parallel.messages.relay import Relay
 from unidev.system.host.board import JOINING, OPERATIONS
@@ -60,7 +65,10 @@ class Engines:
         For few bytes on the CPU that is the memory which the workers share: there a step of a small
         model takes 0.6 of its time by gloo, whose threads each worker waits for.
         """
-        engines, memory = self.of(backend), None if self.relay is None else self.relay.memory
+        engines, memory = (
+            self.of(backend),
+            None if self._own.channel is None else self._own.channel.memory,
+        )
         if device.kind != "cpu" or memory is None:
             return engines
         is_quick = nbytes_of(backend, kinds) <= min(memory.slot_bytes, QUICK_BYTES)
@@ -71,9 +79,15 @@ class Engines:
         # Paddle's init_parallel_env does nothing for one, and has no group (3.3.1).
         if own.channel is None or (self.relay is not None and own.size == 1):
             return [SingleWorkerEngine(backend)]
-        if self.relay is None:  # torchrun's and the like: nothing else is there
+        if own.channel.memory is not None:
+            carrier: MemoryCarrier | MessageCarrier = MemoryCarrier(own.channel.memory)
+        elif self.relay is not None:
+            carrier = MessageCarrier(self.relay)
+        else:  # torchrun's and the like between hosts: nothing else is there
             return [backend.group_engine]
-        host = HostEngine(backend, self.relay, own.rank)
+        host = HostEngine(backend, carrier, own.rank)
+        if self.relay is None:
+            return [backend.group_engine, host]
         if isinstance(backend.group_engine, Unsupported):
             return [host]
         if backend.name != own.backend:

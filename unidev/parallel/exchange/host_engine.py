@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _UFUNCS: dict[str, np.ufunc] = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 _SMALL_IN_MEMORY = 1 << 17
 """All workers' bytes together: each adds up so few by itself sooner than all meet once more."""
+_PAIR = 2
+"""Two workers read and write as many bytes if each adds up all of them, and meet once less."""
 _SMALL_MESSAGE = 1 << 16
 """As much goes through worker 0: fewer messages. More goes to each worker, a part of its own."""
 
@@ -42,8 +44,10 @@ class MemoryCarrier:
         for piece, slots in self._pieces(own):
             slots[rank][:] = piece
             self._memory.meet()
-            if piece.nbytes * size <= _SMALL_IN_MEMORY:
-                piece[:] = combined(slots, ufunc)
+            if size == _PAIR or piece.nbytes * size <= _SMALL_IN_MEMORY:
+                ufunc(slots[0], slots[1], out=piece)  # not `combined`, which makes new memory
+                for slot in slots[2:]:
+                    ufunc(piece, slot, out=piece)
                 continue
             parts = parts_of(piece.size, size)
             slots[rank][parts[rank]] = combined([slot[parts[rank]] for slot in slots], ufunc)
@@ -187,12 +191,12 @@ class HostEngine(_OwnEngine):
     On one host the arrays are exchanged in memory that the workers share, else by the channel.
     """
 
-    def __init__(self, backend: Backend, relay: Relay, rank: int) -> None:
+    def __init__(
+        self, backend: Backend, carrier: MemoryCarrier | MessageCarrier, rank: int
+    ) -> None:
         super().__init__(backend)
         self._rank = rank
-        self._carrier = (
-            MessageCarrier(relay) if relay.memory is None else MemoryCarrier(relay.memory)
-        )
+        self._carrier = carrier
 
     def all_reduce(self, flat: Tensor, op: str) -> Tensor:
         """In new memory."""

@@ -60,9 +60,9 @@ def _joined(place: Place) -> Membership:
     ):
         engine.join(place.rank, rendezvous, device)
     atexit.register(engine.leave)
+    link = EngineLink(engine, device, place.rank)
     return Membership(
         rank=place.rank, size=place.size, gpus=gpus, first_gpu=place.local_rank,
         backend=backend.name, rendezvous=rendezvous, timeout_s=timeout_s, checkpoints=None,
-        attempt=0, channel=EngineLink(engine, device, place.rank),
-        mark=Mark.alone(),
+        attempt=0, channel=link, mark=link.share(place.size, timeout_s),
     )  # fmt: skip

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from unidev.errors import CollectiveError, UnsupportedOperation
 from unidev.parallel.messages.comparing import difference
+from unidev.system.host.board import Mark
 from unidev.system.host.frames import (
     AGREED,
     COMPARE,
@@ -27,6 +29,7 @@ from unidev.system.host.frames import (
     Reader,
     WholeWriter,
 )
+from unidev.system.host.neighbours import shared_by_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +37,11 @@ if TYPE_CHECKING:
     from unidev.contract.group_engine import GroupEngine
     from unidev.device import Device
     from unidev.parallel.messages.comparing import Description
+    from unidev.system.host.neighbours import Shared
     from unidev.system.host.shared_memory import SharedMemory
+
+_NEWS_S, _LOOK_S = 2.0, 0.01
+"""How long to wait for a reason, and between two looks."""
 
 
 class Channel:
@@ -155,6 +162,17 @@ class EngineLink:
         self._device = engine.backend.cpu if engine.on_host else device
         self._rank = rank
         self._heard = ""
+        self._shared: Shared | None = None
+
+    @property
+    def memory(self) -> SharedMemory | None:
+        """That of all workers, if they are on one host."""
+        return None if self._shared is None else self._shared.memory
+
+    def share(self, size: int, timeout_s: float) -> Mark:
+        """Share memory with the other ``size`` workers, if they are on one host; a collective."""
+        self._shared = shared_by_all(self._gathered, self._rank, size, timeout_s)
+        return Mark.alone() if self._shared is None else self._shared.mark
 
     def compare(self, number: int, description: Description) -> str | None:  # noqa: ARG002  all come in one order
         """How the workers differ, or None; blocks for all of them."""
@@ -167,13 +185,30 @@ class EngineLink:
 
     def give_up(self, said: str, *, is_consequence: bool) -> None:  # noqa: ARG002  nobody watches
         """Abort the engine; the others read there why."""
+        if self._shared is not None:
+            self._shared.mark.give_up()
+            self._shared.memory.give_up()
         threading.Thread(target=self.engine.abort, args=(said,), daemon=True).start()
 
     def heard(self, wait_s: float = 0.0) -> str:
         """The reason of an engine that was aborted, once an exchange has failed."""
-        if wait_s and not self._heard:
+        if not self._heard and self._shared is None and wait_s:
             self._heard = self.engine.aborted()
+        elif not self._heard and self._shared is not None:
+            self._heard = self._heard_on_host(self._shared, wait_s)
         return self._heard
+
+    def _heard_on_host(self, shared: Shared, wait_s: float) -> str:
+        """The engine's reason comes after what the memory shows."""
+        until = time.monotonic() + (wait_s or _NEWS_S)
+        has_one_given_up, ended = shared.mark.has_one_given_up(), shared.watch.ended()
+        if not wait_s and not has_one_given_up and ended is None:
+            return ""
+        while not (found := self.engine.aborted()) and time.monotonic() < until:
+            if (ended := shared.watch.ended()) is not None:
+                return self.engine.aborted() or f"worker {ended} has ended."
+            time.sleep(_LOOK_S)
+        return found or ("a worker has left a collective early." if has_one_given_up else "")
 
     def _gathered(self, content: bytes) -> list[bytes]:
         engine, backend = self.engine, self.engine.backend

@@ -32,7 +32,6 @@ class Relay:
         """The code of the collective that these exchanges belong to."""
         self.rank = rank
         self.size = size
-        self.memory = channel.memory
         self._channel = channel
 
     def exchange(self, part: Any, made: Callable[[Sequence[Any]], Sequence[Any]]) -> Any:

@@ -5,12 +5,15 @@ A worker writes a few numbers for each collective, which takes less than a micro
 
 from __future__ import annotations
 
+import math
 import mmap
 import struct
 import time
 from typing import TYPE_CHECKING
 
+from unidev.errors import CollectiveError
 from unidev.system.host.events import Progress
+from unidev.system.wording import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +35,9 @@ _PROPOSAL = 3
 """Cells of one: a word, a weight, and a check that both belong together."""
 _ABANDONED = _FIELDS + _PROPOSALS * _PROPOSAL
 """The cell for the number of the last collective that the worker has abandoned."""
-_CELLS = _ABANDONED + 1
+_GAVE_UP = _ABANDONED + 1
+"""The cell that is not 0 once the worker exchanges no more, where nobody else says so."""
+_CELLS = _GAVE_UP + 1
 _BYTES = 8
 _NUMBER = 0xFFFF
 """Bits of such a word that are the number of the collective; the others are the code's. One word
@@ -62,16 +67,23 @@ class Board:
         start = place * _CELLS
         return Progress(*self._cells[start : start + _FIELDS])
 
-    def mark(self, place: int) -> Mark:
-        """Where the worker at ``place`` writes."""
+    def mark(self, place: int, timeout_s: float = math.inf) -> Mark:
+        """Where the worker at ``place`` writes; it waits no longer than that for another."""
         others = [each * _CELLS for each in range(self._count) if each != place]
-        return Mark(self._cells, place * _CELLS, others)
+        return Mark(self._cells, place * _CELLS, others, timeout_s)
 
 
 class Mark:
     """One worker's own numbers, and those of the others on its host."""
 
-    def __init__(self, cells: memoryview | list[int], start: int, others: list[int]) -> None:
+    def __init__(
+        self,
+        cells: memoryview | list[int],
+        start: int,
+        others: list[int],
+        timeout_s: float = math.inf,
+    ) -> None:
+        self._timeout_s = timeout_s
         self._cells = cells
         self._start = start
         self._others = others
@@ -137,8 +149,17 @@ class Mark:
             return
         start = time.monotonic()
         while (cells[cell] ^ word) & _NUMBER:
-            check()
+            try:
+                check()
+            except CollectiveError:
+                if (cells[cell] ^ word) & _NUMBER:  # else it has come, and ended since
+                    raise
             waited = time.monotonic() - start
+            if waited > self._timeout_s:
+                raise CollectiveError(
+                    f"worker {cell // _CELLS} has not come to {OPERATIONS[self.operation]} within "
+                    f"{seconds_text(self._timeout_s)}."
+                )
             time.sleep(min(max(waited * _SHARE, _SHORTEST_S), _LONGEST_S))
 
     def go_back(self) -> None:
@@ -154,6 +175,15 @@ class Mark:
         """The places of the other workers that have abandoned it."""
         cells = self._cells
         return [x // _CELLS for x in self._others if cells[x + _ABANDONED] == number]
+
+    def give_up(self) -> None:
+        """Note that this worker exchanges no more."""
+        self._cells[self._start + _GAVE_UP] = 1
+
+    def has_one_given_up(self) -> bool:
+        """Whether another worker has."""
+        cells = self._cells
+        return any(cells[x + _GAVE_UP] for x in self._others)
 
     def doing(self, operation: int) -> None:
         """Note what a part of the collective is."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from unidev.errors import CollectiveError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _PAGE = 4096
 _MOST_BYTES, _LEAST_SLOT, _MOST_SLOT = 64 << 20, 16 * _PAGE, 4 << 20
@@ -75,13 +75,17 @@ def slot_bytes(count: int) -> int:
 class SharedMemory:
     """One worker's view of that memory, and of the others in it."""
 
-    def __init__(self, files: Sequence[int], rank: int, size: int) -> None:
+    def __init__(
+        self, files: Sequence[int], rank: int, size: int, wait: Callable[[int], None] | None = None
+    ) -> None:
+        """``wait`` returns once a pipe can be read; None: others report ends."""
         memory, self._arrived, self._arrive, *ways_out = files
         self.rank = rank
         self.size = size
         self._memory = memoryview(mmap.mmap(memory, 0))
         self.slot_bytes = len(self._memory) // (_SIDES * size)
         self._side = 0
+        self._wait = wait
         self._ways_out = [(ways_out[at], ways_out[at + 1]) for at in range(0, len(ways_out), 2)]
 
     def slots(self) -> list[memoryview]:
@@ -104,11 +108,11 @@ class SharedMemory:
         self._ways_out.reverse()
         if self.rank:
             os.write(self._arrive, b"\0")
-            _read(leave, 1)
+            self._read(leave, 1)
             return
         missing = self.size - 1
         while missing:
-            missing -= _read(self._arrived, missing)
+            missing -= self._read(self._arrived, missing)
         os.write(let_go, bytes(self.size - 1))
 
     def give_up(self) -> None:
@@ -119,9 +123,10 @@ class SharedMemory:
         for pipe, _ in poller.poll(0):  # one without room has enough of them
             os.write(pipe, _NEVER * self.size)
 
-
-def _read(pipe: int, most: int) -> int:
-    found = os.read(pipe, most)
-    if _NEVER in found:
-        raise CollectiveError("a worker has left a collective early.")
-    return len(found)
+    def _read(self, pipe: int, most: int) -> int:
+        if self._wait is not None:
+            self._wait(pipe)
+        found = os.read(pipe, most)
+        if _NEVER in found:
+            raise CollectiveError("a worker has left a collective early.")
+        return len(found)
