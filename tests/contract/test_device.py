@@ -2,35 +2,15 @@ from __future__ import annotations
 
 import gc
 import pickle
-import threading
 import weakref
 
 import pytest
-from turns import in_threads
 
 import unidev
 from unidev import Device
 from unidev.backends.loading import load_backend
 from unidev.backends.scopes import stack
 from unidev.contract.backend import Backend
-
-
-def test_one_device_is_one_object() -> None:
-    assert Device("numpy", "gpu", 3) is Device("numpy", "gpu", 3)
-    assert Device("numpy", "gpu", 3) is not Device("numpy", "gpu", 2)
-    assert len({Device("a", "cpu", 0), Device("b", "cpu", 0), Device("a", "cpu", 0)}) == 2
-
-
-def test_many_threads_that_name_a_device_at_once_get_one_object() -> None:
-    start = threading.Barrier(16)
-    made: list[Device] = []
-
-    def make() -> None:
-        start.wait()
-        made.extend(Device("numpy", "gpu", index) for index in range(100_000, 100_200))
-
-    in_threads(lambda _: make(), range(16))
-    assert len({id(device) for device in made}) == 200
 
 
 def test_unpickling_does_not_ask_whether_the_device_is_there_and_use_does() -> None:
@@ -41,16 +21,6 @@ def test_unpickling_does_not_ask_whether_the_device_is_there_and_use_does() -> N
     with pytest.raises(unidev.DeviceNotFoundError):
         device.__enter__()
     assert not stack.scopes
-
-
-@pytest.mark.parametrize("name", ["backend", "kind", "index", "native", "other"])
-def test_a_device_cannot_be_changed(name: str) -> None:
-    device = unidev.cpu()
-    with pytest.raises(AttributeError, match=name):
-        setattr(device, name, 1)
-    with pytest.raises(AttributeError, match=name):
-        delattr(device, name)
-    assert (device.backend, device.kind, device.index, device.native) == ("numpy", "cpu", 0, "cpu")
 
 
 @pytest.mark.parametrize(

@@ -191,3 +191,9 @@ def two_threads_make_two_devices(backend):
         return found
 
     replace_value(Device, "__new__", staticmethod(made))
+
+
+@mutant("devices.equality_and_hash")
+def devices_can_be_written_to(backend):
+    """``device.index = 1`` is silent: a class of Python's without ``__setattr__``."""
+    replace_value(Device, "__setattr__", object.__setattr__)

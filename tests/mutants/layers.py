@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 import unidev
-from mutants.mutant import mutant, replace_value, torch_mutant
+from mutants.mutant import in_place_of, mutant, replace_value, torch_mutant
 from unidev.backends.numpy_backend.nn import NumpyFunctions
 from unidev.backends.numpy_backend.nn.layers import NumpyLayers
 from unidev.backends.selection import active_backend
+from unidev.parallel.exchange import accuracy
 
 
 @mutant("layers.same_seed_same_weights", profile="train", around=".nn.layers:NumpyLayers.dense")
@@ -141,3 +142,13 @@ def tanh_lets_every_slope_through(sound, self, x):
     import torch
 
     return x + (torch.tanh(x) - x).detach()
+
+
+@mutant("layers.dropout", profile="train")
+def accuracy_is_a_mean_of_means(backend):
+    """Each batch counts alike, also the last, which has fewer rows."""
+    evaluate = accuracy.evaluate_accuracy
+
+    @in_place_of(evaluate)
+    def evaluate_accuracy(model, batches, /):
+        return float(np.mean([evaluate(model, [each]) for each in batches]))

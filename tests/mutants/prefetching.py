@@ -94,3 +94,9 @@ def the_second_epoch_is_shorter(sound, self):
         self.batches = list(self.batches)[1:] or self.batches
     self.begun.append(1)
     return sound(self)
+
+
+@mutant("prefetch.in_order_on_the_device")
+def loaders_run_outside_of_scopes(backend):
+    """A loader's tensors are on the default device: a new thread has no scopes."""
+    replace_value(prefetch_thread, "inherited", nullcontext)

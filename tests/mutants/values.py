@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mutants.mutant import around, mutant, replace_value
+from mutants.mutant import around, in_place_of, mutant, replace_value
+from unidev.tensors import generator
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,3 +157,13 @@ def small_numbers_grow_in_float16(backend):
         return made
 
     replace_value(backend, "cast", grow)
+
+
+@mutant("values.of_a_seed")
+def seeds_have_32_bits(backend):
+    """Two seeds give one sequence: ``numpy.random.seed``, had it not refused the longer one."""
+    seed = generator.seed
+
+    @in_place_of(seed)
+    def of_32_bits(n):
+        return seed(n % 2**32)

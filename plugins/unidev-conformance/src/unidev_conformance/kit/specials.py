@@ -69,6 +69,7 @@ class _Special:
         bench, x = self.bench, self.x
         content, before = bench.probe.read(x), current(bench)
         bench.oracle.check_device(x, self.source, self.where)
+        assert unidev.is_tensor(x), f"{self.where}: it is no tensor"
         refused = [way for way in _WAYS if self._is_refused(way, content)]
         assert refused in ([], list(_WAYS)), f"{self.where}: refused by {refused} alone"
         if self.source is self.target:

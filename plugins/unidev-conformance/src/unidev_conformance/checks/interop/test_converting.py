@@ -251,6 +251,9 @@ def test_devices(bench: Workbench, way: Way) -> None:
             bench.expect(unidev.DeviceNotFoundError, way.convert, x)
         for there in theirs:
             for copy in (None, True):
+                with there:  # which does not matter
+                    home = same and unidev.device_of(way.convert(x, copy=copy))
+                assert home in ([], *same), f"{way}, from {here}, inside {there}: on {home}"
                 y = bench.works(way.convert, x, device=there, copy=copy)
                 way.check_same(x, y, f"{way}, from {here} to {there}, copy={copy}", there)
             if here.is_simulated or there.is_simulated or here.kind != there.kind:

@@ -217,6 +217,8 @@ def test_shared_leaf_stays_shared(bench: Workbench, source: Device, target: Devi
     assert a is b[1][1], f"{where}: one tensor became two, ['a'] and ['b'][1][1]"
     assert a is not b[1][0], f"{where}: two tensors became one"
     bench.oracle.check_disjoint(a, b[1][0], f"{where}: two tensors that are equal")
+    one, other = unidev.copy_to([x, bench.probe.same_memory(x)], target)
+    bench.oracle.check_disjoint(one, other, f"{where}: two views of one memory")
     bench.oracle.check_copy(x, a, target, where)
 
 

@@ -62,6 +62,9 @@ def test_on_each_device(bench: Workbench, device: Device) -> None:
         if name not in ("arange", "array"):
             found = tuple(make(device=device).shape)
             assert found == (2, 3), f"{name} on {device}: shape {found}, not (2, 3)"
+    for shape in ((np.int64(2), 3), (2, np.int32(3))):
+        size = tuple(bench.works(unidev.zeros, shape, device=device).shape)
+        assert size == (2, 3), f"zeros({shape!r}) on {device}: shape {size}"
     for name, make in _LIKES.items():
         x = bench.matrix(device)
         bench.oracle.check_device(make(x), device, f"{name} on {device}")

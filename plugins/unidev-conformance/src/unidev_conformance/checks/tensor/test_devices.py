@@ -69,6 +69,9 @@ def test_equality_and_hash(bench: Workbench) -> None:
         for index, another in enumerate(bench.devices):
             if index != position:
                 assert device != another, f"{device} == {another}"
+        for name in ("backend", "kind", "index", "native", "note"):
+            bench.expect(AttributeError, setattr, device, name, 1)
+        assert device.backend == bench.backend.name, f"{device} is of {device.backend}"
         text: object = str(device)
         assert device != text, f"{device} equals a string"
 
@@ -101,7 +104,7 @@ def test_aliases_mean_one_device(bench: Workbench) -> None:
         if device.index == 0:
             aliases.append(device.kind)
         if device.kind == "gpu":
-            aliases.append(device.index)
+            aliases += [device.index, np.int64(device.index)]
         for alias in aliases:
             found = bench.works(unidev.as_device, alias)
             assert found is device, f"{alias!r} means {found!r}, not {device!r}"
@@ -174,7 +177,7 @@ def test_free_memory_chooses(bench: Workbench) -> None:
             raise
         bench.not_applicable(f"free memory takes a context here: {refusal.reason}")
     assert first is (gpus or [bench.cpu])[0], f"try_gpu(free={_LITTLE!r}) is {first!r}"
-    for free, expected in ((_LITTLE, gpus), (_TOO_MUCH, [])):
+    for free, expected in ((_LITTLE, gpus), (1, gpus), (_TOO_MUCH, []), (10**18, [])):
         found = unidev.try_all_gpus(free=free)
         assert found == (expected or [bench.cpu]), f"try_all_gpus(free={free!r}) is {found}"
         for index, device in enumerate(gpus):

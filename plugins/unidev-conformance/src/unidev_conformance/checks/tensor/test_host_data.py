@@ -118,7 +118,10 @@ def test_get(bench: Workbench, device: Device) -> None:
         x, array, owned = case.make(bench.probe, device), np.ones(3), np.ones(3)
         like_an_array = SimpleNamespace(__array_interface__=owned.__array_interface__)
         expected, where = bench.probe.read(x), f"{case.dtype} on {device}"
-        got = unidev.device_get({"x": x, "rest": (array, 3), "like": like_an_array})
+        tree = {"x": x, "rest": (array, 3), "like": like_an_array, "again": [x, array]}
+        got = unidev.device_get(tree)
+        again = got["again"][0] is got["x"] and got["again"][1] is got["rest"][0]
+        assert again, f"{where}: an array that occurs twice became two"
         assert type(got["x"]) is np.ndarray, f"{where}: a {type(got['x']).__name__}"
         assert got["x"].tobytes() == expected, f"{where}: other values"
         assert got["x"].dtype.name == case.dtype, f"{where}: dtype {got['x'].dtype}"

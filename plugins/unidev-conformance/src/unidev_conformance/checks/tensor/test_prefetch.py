@@ -27,9 +27,26 @@ _COUNT = 8
 
 @check(required=True, over="devices")
 def test_in_order_on_the_device(bench: Workbench, device: Device) -> None:
-    """Host arrays and tensors arrive on the device, in order, in memory of their own."""
+    """Host arrays and tensors arrive on the device, in order, in memory of their own.
+
+    The loader runs in the scope in which its loop was begun, wherever that goes on.
+    """
     _check_many(bench, device)
+    homes = []
+
+    def making() -> Iterator[Any]:
+        for _ in range(_COUNT):
+            homes.append(unidev.device_of(unidev.zeros(2)))
+            yield unidev.zeros(2)
+
     for source in bench.devices:
+        with source:
+            loop = iter(unidev.prefetch(making(), device))
+        bench.oracle.check_device(unidev.zeros(2), bench.cpu, f"after a loop begun in {source}")
+        for x in loop:
+            bench.oracle.check_device(x, device, f"made in {source}")
+        assert homes == [source] * _COUNT, f"begun in {source}, a loader made them on {homes}"
+        homes.clear()
         x = bench.matrix(source)
         batches = [(np.full(3, number, np.float32), x, "name") for number in range(_COUNT)]
         found = list(unidev.prefetch(batches, device))

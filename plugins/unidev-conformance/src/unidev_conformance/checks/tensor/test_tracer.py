@@ -116,6 +116,15 @@ def _check_many(bench: Workbench, gpu: Device) -> None:
         expected = kept, _MANY, _MANY - kept, _MANY * 24
         where = f"of {_MANY} reads on {gpu}"
         assert found == expected, f"{where}, a trace keeps, counts, leaves out, and has bytes"
+    with unidev.transfer_guard("forbid"):
+        for read in (bench.probe.read_out, unidev.to_numpy, bench.probe.read_out):
+            # Not with `x` among what a message shows: that would read it.
+            bench.expect(unidev.TransferForbiddenError, lambda read=read: read(x))
+            with unidev.transfer_guard("allow"):
+                bench.works(read, x)
+        for call in (unidev.copy_to, unidev.as_in_device, unidev.device_put):
+            bench.works(call, x, bench.cpu)
+    bench.works(bench.probe.read_out, x)
 
 
 def _check_transfer(

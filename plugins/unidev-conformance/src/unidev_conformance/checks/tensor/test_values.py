@@ -37,6 +37,7 @@ _AFTER_SEED_7: dict[str, tuple[list[float], list[float]]] = {
     ),
 }
 """What ``rand(3)`` gives, and ``randn(3)`` after it: by NumPy's Philox, whatever the framework."""
+_SEEDS = (0, 1, 2**31, 2**32, 2**32 + 1, 2**63 - 1)
 _OF_MANY = {"float16": 2904358151, "float32": 3744175070, "float64": 1101052875}
 """The checksums of ``rand((301, 7))`` after those."""
 
@@ -56,6 +57,11 @@ def test_of_a_seed(bench: Workbench, device: Device) -> None:
         found_crc, crc = zlib.crc32(many), _OF_MANY[dtype]
         assert found_crc == crc, f"rand((301, 7)) after those: CRC {found_crc}, not {crc}"
         bench.evidence.add("drawn", f"{dtype} on {device}")
+    seen = set()
+    for seed in _SEEDS:
+        unidev.seed(seed)
+        seen.add(bench.probe.read(unidev.rand(4, device=device)))
+    assert len(seen) == len(_SEEDS), f"seeds of {_SEEDS} give {len(seen)} kinds of numbers"
     for dtype in bench.dtypes(device):
         if dtype in _DIGITS:
             xs = numbers_in(bench, unidev.rand(9_000, dtype=dtype, device=device), dtype)

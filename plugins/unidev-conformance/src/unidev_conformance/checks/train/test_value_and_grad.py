@@ -459,7 +459,8 @@ def test_sgd_refuses_what_does_not_fit(bench: Workbench, device: Device) -> None
     for each in wrong:
         bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, each], lr=1)
     bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good], lr=1)
-    bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr="fast")
+    for lr in ("fast", None, 1j):
+        bench.expect(unidev.InvalidDataError, unidev.sgd, parameters, [good, good], lr=lr)
     for each in parameters:
         bench.oracle.check_bytes(each, values.tobytes(), f"on {device}, after the errors")
 
