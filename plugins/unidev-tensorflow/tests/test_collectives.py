@@ -58,3 +58,9 @@ def test_strings_are_split_and_broadcast() -> None:
     assert unidev.gather(shards, "cpu")["word"].numpy().tolist() == [b"a", b"b", b"c"]
     with pytest.raises(unidev.UnsupportedDtypeError, match="string"):
         unidev.all_reduce([words, words])
+
+
+def test_each_of_many_tensors_comes_back_as_it_was() -> None:
+    trees = [[tf.fill([1 + n % 3], float(n)) for n in range(700)] for _ in range(2)]
+    found = unidev.all_reduce(trees)[1]
+    assert [x.numpy().tolist() for x in found] == [[2.0 * n] * (1 + n % 3) for n in range(700)]

@@ -22,9 +22,30 @@ if TYPE_CHECKING:
 _OPERATIONS = {"sum": tf.add, "min": tf.minimum, "max": tf.maximum}
 
 
+_MOST_AT_ONCE = 256
+"""For each other number of tensors TensorFlow prepares a kernel anew, which takes the square of it:
+0.03 s for 1,600, and 2 s for 25,600 (2.21)."""
 _HAVE_ROWS = (tf.RaggedTensor, tf.SparseTensor)
 """Composite tensors that TensorFlow slices and concatenates."""
 _DENSE = {tf.RaggedTensor: "x.to_tensor()", tf.SparseTensor: "tf.sparse.to_dense(x)"}
+
+
+def _concat(tensors: Sequence[Tensor]) -> Tensor:
+    while len(tensors) > _MOST_AT_ONCE:
+        tensors = [tf.concat(piece, 0) for piece in _pieces(tensors)]
+    return tf.concat(tensors, 0)
+
+
+def _split(flat: Tensor, sizes: Sequence[int]) -> Sequence[Tensor]:
+    if len(sizes) <= _MOST_AT_ONCE:
+        return tf.split(flat, sizes)  # type: ignore[no-any-return]
+    pieces = _pieces(sizes)
+    wholes = zip(_split(flat, [sum(piece) for piece in pieces]), pieces, strict=True)
+    return [part for whole, piece in wholes for part in tf.split(whole, piece)]
+
+
+def _pieces(of: Sequence[Any]) -> Sequence[Sequence[Any]]:
+    return [of[at : at + _MOST_AT_ONCE] for at in range(0, len(of), _MOST_AT_ONCE)]
 
 
 class TensorFlowCollectives(Collectives):
@@ -35,12 +56,12 @@ class TensorFlowCollectives(Collectives):
         with self._scope(tensors[0]):
             values = map(native_variable, tensors)
             flat = [x if x.shape.rank == 1 else _reshaped(x, (-1,)) for x in values]
-            return tf.raw_ops.DeepCopy(x=flat[0]) if len(flat) == 1 else tf.concat(flat, 0)
+            return tf.raw_ops.DeepCopy(x=flat[0]) if len(flat) == 1 else _concat(flat)
 
     def unpack(self, flat: Tensor, shapes: Sequence[tuple[int, ...]]) -> Sequence[Tensor]:
         """``tf.split``, whose results may be parts of ``flat``."""
         with self._scope(flat):
-            parts = tf.split(flat, [math.prod(shape) for shape in shapes])
+            parts = _split(flat, [math.prod(shape) for shape in shapes])
             return [
                 part if len(shape) == 1 else _reshaped(part, shape)
                 for part, shape in zip(parts, shapes, strict=True)
