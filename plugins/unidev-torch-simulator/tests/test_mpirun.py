@@ -68,6 +68,3 @@ def test_processes_that_would_do_the_same_work_say_so_once(mpirun: str, tmp_path
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("<group of 1, rank 0>") == 2
     assert done.stderr.count("UNIDEV_LAUNCHER=mpi lets them join") == 1
-    meant = started(mpirun, tmp_path, ALONE, UNIDEV_LAUNCHER="none")
-    assert meant.stdout.count("<group of 1, rank 0>") == 2
-    assert "UNIDEV_LAUNCHER" not in meant.stderr

@@ -231,7 +231,6 @@ def test_whoever_waits_for_a_worker_of_torchrun_that_was_killed_hears_so_and_str
     tmp_path: Path,
 ) -> None:
     done = torchrun(tmp_path, KILLED)
-    assert done.returncode != 0
     assert "worker 1 has ended." in done.stdout
     if os.getuid() == 0:  # who else can be a stranger
         assert "a stranger sees b''" in done.stdout
