@@ -156,6 +156,7 @@ def test_refusals(bench: Workbench) -> None:
     assert "image" in str(differ), f"the path is not in: {differ}"
     bench.expect(unidev.InvalidDataError, unidev.split_batch, [number], devices)
     bench.expect(unidev.DeviceError, unidev.split_batch, longer, [])
+    bench.expect(unidev.UnsupportedContainerError, unidev.gather, longer, devices[0])
     for weights in ([1], [0, *[1] * (len(devices) - 1)], "abc"):
         bench.expect(unidev.InvalidDataError, unidev.split_batch, longer, devices, weights=weights)
 

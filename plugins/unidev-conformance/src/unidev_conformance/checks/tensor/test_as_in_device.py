@@ -92,6 +92,8 @@ def test_unmoved_tree_is_itself(bench: Workbench, device: Device) -> None:
             found = unidev.as_in_device(tree, spelling)
             name = type(tree).__name__
             assert found is tree, f"{name} on {device}, sent to {spelling!r}: another container"
+        same = unidev.map_tensors(lambda x: x, tree) is tree
+        assert same, f"{name} on {device}, each tensor mapped to itself: another container"
 
 
 @check(over="all_pairs")

@@ -166,7 +166,8 @@ def test_deleted_tensor(bench: Workbench, device: Device, target: Device) -> Non
 def test_tensors_on_different_devices(bench: Workbench, one: Device, other: Device) -> None:
     """Tensors on two devices, even of one kind, are refused where they must be on one."""
     x, y = bench.matrix(one), bench.matrix(other)
-    bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
+    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
+    assert list(error.devices) == ["args[0]", "args[1]"], f"it names {list(error.devices)}"
     bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
     bench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
     error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)

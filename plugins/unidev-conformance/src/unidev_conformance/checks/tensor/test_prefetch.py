@@ -97,7 +97,8 @@ def test_overwritten_buffers(bench: Workbench, device: Device) -> None:
 @check(required=True, over="devices")
 def test_errors_and_early_ends(bench: Workbench, device: Device) -> None:
     """An error of the loader comes in its place; however it ends, no thread is left."""
-    del bench
+    for wrong, depth in ((3, 2), ([], 0), ([], 1.5), ([], True)):
+        bench.expect(unidev.InvalidDataError, unidev.prefetch, wrong, device, depth=depth)
 
     def failing() -> Iterator[Any]:
         yield np.zeros(2, np.float32)

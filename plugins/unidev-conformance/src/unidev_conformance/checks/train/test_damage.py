@@ -61,6 +61,18 @@ def test_old_file_stays(bench: Workbench, device: Device) -> None:
             assert beside == [path.name], f"{where}: left in the folder: {beside}"
         bench.works(unidev.load_parameters, second.model, path)
         check_values(bench, second.model, values_of(bench, first.model), f"on {device}")
+        if os.name == "posix":
+            _check_replaced(bench, first.model, path)
+
+
+def _check_replaced(bench: Workbench, model: Any, path: Path) -> None:
+    """A file that is replaced keeps its permissions, and a link to it stays a link."""
+    link = path.with_name("link")
+    link.symlink_to(path.name)
+    path.chmod(0o640)
+    bench.works(unidev.save_parameters, model, link)
+    found = link.is_symlink(), oct(path.stat().st_mode)[-3:]
+    assert found == (True, "640"), f"whether a link is one still, and its file's mode: {found}"
 
 
 def _check_passed_on(model: Any, path: Path, error: BaseException, where: str) -> None:

@@ -87,7 +87,7 @@ def test_of_a_container(bench: Workbench, device: Device) -> None:
         return total(times(product, factor))
 
     factor = bench.make(np.full((2, 3), 2, "float32"), device)
-    loss, grads = bench.works(unidev.value_and_grad(loss_of), parameters, factor)
+    loss, grads = bench.works(unidev.value_and_grad(loss_of), parameters, factor=factor)
     where = f"sum of 2*a*a*b*c on {device}"
     assert isinstance(grads, dict), f"{where}: gradients come as a {type(grads).__name__}"
     assert list(grads) == list(parameters), f"{where}: gradients of {list(grads)}"
