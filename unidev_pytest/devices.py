@@ -292,6 +292,8 @@ def _set(config: pytest.Config, variable: str, value: str | None) -> None:
 
 def too_few(count: int, there: int, backend: Backend) -> str:
     """Why a test is skipped for lack of GPUs, and how to have them."""
+    from unidev.backends.loading import refusal_of
+    from unidev.backends.simulation import simulated_gpus
     from unidev.contract.backend import Unsupported
 
     gpus = "1 GPU" if count == 1 else f"{count} GPUs"
@@ -301,6 +303,9 @@ def too_few(count: int, there: int, backend: Backend) -> str:
         return f"{found}; none can be simulated: {backend.spec.simulator.reason}"
     if count > _MOST:
         return f"{found}: run it on a machine that has them"
+    wanted: Any = simulated_gpus({**os.environ, _VARIABLE: str(count)})
+    if reason := refusal_of(backend.spec, wanted):
+        return f"{found}; no more can be simulated: {reason}"
     return f"{found}: run pytest with --unidev-simulate {count}"
 
 

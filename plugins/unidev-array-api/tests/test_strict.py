@@ -108,13 +108,23 @@ def test_memory_of_device_1_is_not_handed_over_as_the_cpus() -> None:
     assert unidev.convert(x, "numpy").tolist() == [1, 1]
 
 
-def test_marks_that_count_transfers_fail_where_none_are_seen(tmp_path) -> None:
+def test_what_a_test_cannot_have_of_it_is_said(tmp_path) -> None:
     text = "import pytest\n"
     for name, mark in (("a", "transfer_guard"), ("b", "unidev_transfers(count=0)")):
         text += f"@pytest.mark.{mark}\ndef test_{name}(unidev_backend): pass\n"
+    text += "def test_c(unidev_backend, unidev_gpus): unidev_gpus(3)\n"
     (tmp_path / "test_a.py").write_text(text)
     command = [sys.executable, "-m", "pytest", "-p", "unidev_pytest", "-p", "no:cacheprovider"]
-    command += ["-n0", "--rootdir", str(tmp_path), "--unidev-backend", "array_api_strict", tmp_path]
+    command += [
+        "-n0",
+        "-rs",
+        "--rootdir",
+        str(tmp_path),
+        "--unidev-backend",
+        "array_api_strict",
+        tmp_path,
+    ]
     done = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
     for name in ("transfer_guard", "unidev_transfers"):
         assert f"{name} sees no transfers of array_api_strict: the" in done.stdout, done.stdout
+    assert "needs 3 GPUs, and array_api_strict has 2 simulated; no more can be" in done.stdout
