@@ -178,4 +178,3 @@ def bind_anew(bench: Workbench, model: Any) -> None:
     for namespace, own in product(models.namespaces(model), known):
         for name in [name for name, x in namespace.items() if x is own]:
             namespace[name] = plus(own, own)
-            bench.evidence.add("bound anew", name)
