@@ -6,7 +6,8 @@ import random
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from unidev.contract.models import Models, Stored, found_in
+from unidev.contract.listed_models import ListedModels
+from unidev.contract.models import Stored, found_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +26,7 @@ class ModelVariable(NamedTuple):
     """See ``Stored``."""
 
 
-class LayerModels(Models):
+class LayerModels(ListedModels):
     """Models made of layers, for frameworks in which a variable has no name that stays the same.
 
     Names it by the attributes and positions that lead to it: the same each time such a
@@ -58,10 +59,6 @@ class LayerModels(Models):
     def sequence(self, layer: Any) -> Iterable[Any]:  # noqa: ARG002
         """The layers inside ``layer`` whose names are their positions."""
         return ()
-
-    def native(self, variable: Any, /) -> Any:
-        """The framework's object for ``variable``: the same for tied ones."""
-        return variable
 
     # -- the tree ----------------------------------------------------------------------------------
 
@@ -121,23 +118,12 @@ class LayerModels(Models):
         for name, child in self.children(part, {id(found.variable) for found in own}):
             yield from self._walk(child, _joined(path, name), (*above, id(part)))
 
-    # -- as in ``Models`` --------------------------------------------------------------------------
+    # -- as in ``ListedModels`` --------------------------------------------------------------------
 
-    def parameters(self, model: Any) -> Mapping[str, Any]:
-        """Those that training changes, or would if they were not frozen."""
-        return self._once(found for found in self.walk(model) if found.is_parameter)
-
-    def trainable(self, model: Any) -> Mapping[str, Any]:
-        """By each variable's ``trainable``, which freezing clears, if its dtype has gradients."""
-        return self._once(
-            found
-            for found in self.walk(model)
-            if found.is_parameter and found.variable.trainable and _is_real(found.variable.dtype)
-        )
-
-    def tensors(self, model: Any) -> Mapping[str, Any]:
-        """Without gradients: variables have none."""
-        return {found.name: found.variable for found in self.walk(model)}
+    def listed(self, model: Any) -> Iterator[tuple[str, Any, bool | None]]:
+        """By ``walk``, and ``trainable``, which freezing clears, if the dtype has gradients."""
+        for name, x, is_parameter, *_ in self.walk(model):
+            yield name, x, (x.trainable and _is_real(x.dtype)) if is_parameter else None
 
     def copy(self, model: Any) -> Any:
         """As ``Models.copy``; layers that are made anew may draw seeds, which is undone."""
@@ -158,12 +144,6 @@ class LayerModels(Models):
             for found in self.walk(model)
             if found.is_saved
         }
-
-    def _once(self, found: Iterable[ModelVariable]) -> dict[str, Any]:
-        unique: dict[int, ModelVariable] = {}
-        for one in found:
-            unique.setdefault(id(self.native(one.variable)), one)
-        return {one.name: one.variable for one in unique.values()}
 
 
 def _is_real(dtype: Any) -> bool:

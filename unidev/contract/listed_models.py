@@ -31,6 +31,10 @@ class ListedModels(Models):
         a tied parameter comes under each of its names. Changes and computes nothing.
         """
 
+    def native(self, x: Tensor, /) -> object:
+        """What tied tensors have in common: by default ``x`` itself."""
+        return x
+
     def gradient(self, x: Tensor) -> Tensor | None:  # noqa: ARG002
         """The gradient that the framework keeps with ``x``: ``x.grad``; by default, none."""
         return None
@@ -78,5 +82,5 @@ class ListedModels(Models):
         unique: dict[int, tuple[str, Tensor]] = {}
         for name, x, is_trained in self.listed(model):
             if is_trained in kinds:
-                unique.setdefault(id(x), (name, x))
+                unique.setdefault(id(self.native(x)), (name, x))
         return dict(unique.values())
