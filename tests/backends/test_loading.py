@@ -19,7 +19,7 @@ SPEC = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="theirs", contract_version=2, framework="{framework}",
+            name="theirs", contract_version=3, framework="{framework}",
             install="pip install {framework}[cpu]", load=load, {more}
         )
 """

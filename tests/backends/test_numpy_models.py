@@ -23,25 +23,6 @@ def models(two_gpus: None) -> NumpyModels:
     return load_backend("numpy").models  # type: ignore[return-value]
 
 
-def net() -> Any:
-    return nn.sequential(nn.conv2d(1, 2, 3), nn.batch_norm(2), nn.sequential(nn.dense(2, 2)))
-
-
-def test_layers_go_by_the_portable_names(models: NumpyModels) -> None:
-    assert set(models.stored(net())) == {
-        "0.weight", "0.bias",
-        "1.weight", "1.bias", "1.running_mean", "1.running_var",
-        "2.0.weight", "2.0.bias",
-    }  # fmt: skip
-    assert all(entry.axes is None for entry in models.stored(net()).values())
-    assert list(models.stored(nn.dense(2, 2))) == ["weight", "bias"]
-
-
-def test_nothing_is_frozen_and_buffers_are_no_parameters(models: NumpyModels) -> None:
-    names = [name for name in models.tensors(net()) if "running" not in name]
-    assert list(models.parameters(net())) == list(models.trainable(net())) == names
-
-
 def test_two_arrays_of_one_name_are_refused(models: NumpyModels) -> None:
     model = {1: unidev.zeros(1), "1": unidev.ones(1)}
     for ask in (models.tensors, models.parameters, models.stored):

@@ -35,18 +35,18 @@ LIST = """
 """
 
 
-def good(name: str = "good", framework: str = "json", version: int = 2) -> str:
+def good(name: str = "good", framework: str = "json", version: int = 3) -> str:
     return GOOD.format(name=name, framework=framework, version=version)
 
 
 BROKEN = {
     "another contract version": (
         good(version=99),
-        "version 99 of the contract, but this unidev has version 2",
+        "version 99 of the contract, but this unidev has version 3",
     ),
     "the last contract version": (
         good(version=1),
-        "For its author: docs/contract-2.md in unidev's repository lists what to change.",
+        "For its author: docs/contract-3.md in unidev's repository lists what to change.",
     ),
     "a short name that is no tuple": (
         good().replace("load=load", "load=load, short_names='js'"),
@@ -249,7 +249,7 @@ def test_a_plugin_can_be_an_attribute_of_a_module(add_plugin, run_python) -> Non
         class Plugin:
             @unidev.hookimpl
             def unidev_register_backend(self):
-                return unidev.BackendSpec(name="held", contract_version=2, framework="json",
+                return unidev.BackendSpec(name="held", contract_version=3, framework="json",
                                           install="-", load=lambda: None)
         plugin = Plugin()
         """,

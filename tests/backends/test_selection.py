@@ -17,7 +17,7 @@ PLUGIN = """
 
     @unidev.hookimpl
     def unidev_register_backend():
-        return unidev.BackendSpec(name="{name}", contract_version=2, framework="{framework}",
+        return unidev.BackendSpec(name="{name}", contract_version=3, framework="{framework}",
                                   install="-", load=lambda: Mine)
 """
 

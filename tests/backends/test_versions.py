@@ -18,7 +18,7 @@ PLUGIN = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="theirs", contract_version=2, framework="strange_framework", install="no",
+            name="theirs", contract_version=3, framework="strange_framework", install="no",
             load=load, tested_until={tested!r},
         )
 """
@@ -124,3 +124,20 @@ def test_the_numbers_of_a_release() -> None:
     assert release("2.14.1+cu130") == (2, 14, 1)
     assert release("2.14.0rc1") == (2, 14, 0)
     assert release("unknown") == ()
+
+
+def test_a_plugin_of_the_last_version_of_the_contract_is_told_what_changes(
+    add_plugin, run_python
+) -> None:
+    add_plugin("strange_framework", FRAMEWORK.format(version="1.0"))
+    plugin = PLUGIN.replace("contract_version=3", "contract_version=2").format(tested=None)
+    add_plugin("theirs_plugin", plugin)
+    program = LOAD.replace("UntestedVersionWarning", "DeprecationWarning").replace(
+        "from unidev.errors import DeprecationWarning", ""
+    )
+    said, works = run_python(
+        program.format(silence="pass"), UNIDEV_PLUGINS="theirs_plugin"
+    ).splitlines()
+    assert said.startswith("DeprecationWarning theirs_plugin was written for version 2 of")
+    assert "`Layers.before` gets function(layer, x), no longer function(x)" in said
+    assert works == "works theirs"

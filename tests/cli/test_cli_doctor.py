@@ -62,7 +62,7 @@ def load():
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="strange", contract_version=2, framework="{framework}",
+        name="strange", contract_version=3, framework="{framework}",
         install="pip install {framework}", load=load, title="Strange", library="libstrange",
         sharing={{"STRANGE_FRACTION": "0.1"}}, sharing_page="https://example.org/memory",
     )

@@ -31,7 +31,7 @@ def load():
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="{name}", contract_version=2, framework="{framework}",
+        name="{name}", contract_version=3, framework="{framework}",
         install="pip install {framework}", load=load,
     )
 """
@@ -87,7 +87,7 @@ import unidev
 @unidev.hookimpl
 def unidev_register_launcher():
     return unidev.LauncherSpec(
-        name="carrier", contract_version=2, load="carrying:Carrier",
+        name="carrier", contract_version=3, load="carrying:Carrier",
         variables={"UNIDEV_CARRIER": "what is carried"},
     )
 """

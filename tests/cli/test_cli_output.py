@@ -126,7 +126,7 @@ def test_neither_does_what_the_user_or_a_plugin_named(tmp_path) -> None:
         "x = unidev.copy_to(unidev.ones(2), 'gpu')\n"
         f"@unidev.hookimpl\n"
         "def unidev_register_backend():\n"
-        f"    return unidev.BackendSpec(name={name!r}, contract_version=2, framework={name!r},\n"
+        f"    return unidev.BackendSpec(name={name!r}, contract_version=3, framework={name!r},\n"
         f"                              install={name!r}, load={name!r})\n"
     )
     lines = (

@@ -46,7 +46,7 @@ def load():
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="fake", contract_version=2, framework="fakeframework", install="pip install it",
+        name="fake", contract_version=3, framework="fakeframework", install="pip install it",
         load=load, simulator=FakeSimulator,
     )
 """

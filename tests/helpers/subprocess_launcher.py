@@ -23,7 +23,7 @@ from unidev.contract import (
 
 @hookimpl
 def unidev_register_launcher():
-    return LauncherSpec(name="agent", contract_version=2, load=f"{__name__}:Agent")
+    return LauncherSpec(name="agent", contract_version=3, load=f"{__name__}:Agent")
 
 
 class Agent(Launcher):

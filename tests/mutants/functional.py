@@ -107,3 +107,21 @@ def gradient_lost_by_computing(exact, self, x, device, *rest):
     if x.is_pending:
         return toy.array(x.values, device.native)
     return exact(self, x, device, *rest)
+
+
+@toy_mutant("models.what_is_no_model_is_refused", around="is_model")
+def any_object_is_a_model(*_):
+    """What can be called is a model, if the framework has no class of them: a function, too."""
+    return True
+
+
+@toy_mutant("models.parameters_by_name", around=".models:ToyModels.parameters")
+def tied_tensors_are_listed_by_each_name(_, self, model):
+    """Each entry of the one list is a parameter: a tied one of a ``state_dict`` comes twice."""
+    return {name: x for name, x, trained in self.listed(model) if trained is not None}
+
+
+@toy_mutant("placing.optimizer_state_moves", around=".models:ToyModels.parts")
+def the_list_of_the_model_alone_moves(parts, self, model, optimizer):
+    """An optimizer has a list of tensors, too, which stays behind."""
+    return parts(self, model, None)

@@ -32,7 +32,7 @@ class IdleBackend:
         """As NumPy's plugin does, but for ``load``."""
         return BackendSpec(
             name=self.name,
-            contract_version=2,
+            contract_version=3,
             framework="numpy",
             install="pip install numpy",
             load=self.load,

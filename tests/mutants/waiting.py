@@ -10,6 +10,7 @@ from mutants.mutant import mutant, replace, replace_value
 from unidev.backends.numpy_backend import simulated_array
 from unidev.backends.numpy_backend.probe import NumpyProbe
 from unidev.backends.numpy_backend.simulated_array import SimulatedArray
+from unidev.contract import unsupported
 
 
 def _queue_copies(backend: Any, *, waits: bool, also_blocking: bool = False) -> None:
@@ -100,6 +101,13 @@ def sources_are_kept_alive(copy, self, x, device, non_blocking):
     if isinstance(made, SimulatedArray):
         made.copied_from = x  # type: ignore[attr-defined]
     return made
+
+
+@mutant("memory.source_is_released")
+def sources_of_integers_are_kept_alive(backend):
+    """Copies are declared to keep sources for their gradients, and keep also those without any."""
+    replace_value(backend, "releases_source", unsupported("a gradient may be asked for"))
+    sources_are_kept_alive.breaks(backend)
 
 
 @mutant("queued.behind_queued_work")

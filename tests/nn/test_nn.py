@@ -23,13 +23,6 @@ def on_numpy(two_gpus: None) -> None:
 # -- layers --------------------------------------------------------------------------------------
 
 
-def test_relu_and_tanh_are_elementwise_and_keep_nan() -> None:
-    x = np.array([-2.0, -0.0, 0.5, 3.0, np.nan], "f4")
-    np.testing.assert_array_equal(nn.relu()(x), [0, 0, 0.5, 3, np.nan])
-    np.testing.assert_array_equal(nn.tanh()(x), np.tanh(x))
-    assert nn.relu()(x).dtype == nn.tanh()(x).dtype == np.float32
-
-
 def test_batch_norm_that_meets_another_device_remembers_nothing_of_it() -> None:
     layer = unidev.place(nn.batch_norm(2), "gpu:0")
     with pytest.raises(unidev.DeviceMismatchError):

@@ -36,14 +36,6 @@ def test_neither_a_class_nor_a_number_is_a_tensor(call: Any, wrong: object) -> N
         call(wrong)
 
 
-def test_operands_on_two_devices_are_refused_by_name() -> None:
-    x, weight = normal(2, 3), unidev.array(normal(4, 3), device="gpu:1")
-    with pytest.raises(unidev.DeviceMismatchError, match=r"x: cpu:0, weight: gpu:1"):
-        F.linear(x, weight)
-    with pytest.raises(unidev.DeviceMismatchError, match=r"predictions: gpu:1, targets: cpu:0"):
-        F.mean_squared_error(weight, normal(4, 3))
-
-
 @pytest.mark.parametrize(
     ("call", "said"),
     [
@@ -87,11 +79,6 @@ class Traced:
 
     def __init__(self, *shape: int | None) -> None:
         self.shape = shape
-
-
-def test_padding_counts_on_both_sides_of_a_window() -> None:
-    ones = np.ones((1, 1, 3, 3), "f4")
-    assert F.conv2d(ones, np.ones((1, 1, 5, 5), "f4"), padding=1).tolist() == [[[[9.0]]]]
 
 
 @pytest.mark.parametrize("unknown", [None, -1])

@@ -64,8 +64,8 @@ def test_a_plugin_starts_the_workers_of_a_run(add_plugin: AddPlugin, run_python:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"version": "3"}, "was written for version 3 of the contract"),
-        ({"version": "1"}, "docs/contract-2.md in unidev's repository lists what to change"),
+        ({"version": "4"}, "was written for version 4 of the contract"),
+        ({"version": "1"}, "docs/contract-3.md in unidev's repository lists what to change"),
         ({"name": "'not one'"}, "which is not a valid name"),
         ({"load": "'not one'"}, "it must be a function, or"),
         ({"load": "'my_launcher:Nothing'"}, "the module my_launcher has no Nothing"),
@@ -144,7 +144,7 @@ def test_an_address_is_for_the_one_launcher_that_takes_it(monkeypatch: pytest.Mo
     specs = {
         name: unidev.LauncherSpec(
             name=name,
-            contract_version=2,
+            contract_version=3,
             load=lambda: subprocess_launcher.Agent,
             takes_address=True,
         )

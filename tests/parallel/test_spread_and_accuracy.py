@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,18 @@ def test_a_failure_leaves_each_layer_where_it_was(monkeypatch: pytest.MonkeyPatc
             unidev.spread(model, ["gpu:0", "gpu:1"])
     assert unidev.device_of(model) is unidev.cpu()
     assert unidev.spread(model, ["gpu:0", "gpu:1"]) is model
+    assert str(unidev.device_of(nn.eval_mode(model)(batch()))) == "gpu:1"
+
+
+def test_a_plugin_of_version_2_gets_a_function_of_the_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = unidev.active_backend()
+    before = backend.layers.before
+    monkeypatch.setattr(backend, "spec", replace(backend.spec, contract_version=2))
+    old = lambda layer, function: before(layer, lambda _, x: function(x))  # noqa: E731
+    monkeypatch.setattr(backend.layers, "before", old)
+    model = unidev.spread(net(), ["gpu:0", "gpu:1"])
     assert str(unidev.device_of(nn.eval_mode(model)(batch()))) == "gpu:1"
 
 

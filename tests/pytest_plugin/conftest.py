@@ -17,7 +17,7 @@ PLUGIN = """
     @hookimpl
     def unidev_register_backend():
         return BackendSpec(
-            name="{module}", contract_version=2, framework="{framework}",
+            name="{module}", contract_version=3, framework="{framework}",
             install="pip install numpy", load="{module}_backend:Own", {simulator}
             namespaces=("unidev",),
         )

@@ -141,7 +141,7 @@ def test_a_device_object_of_another_framework_is_named_as_that(add_plugin, run_p
         @unidev.hookimpl
         def unidev_register_backend():
             return unidev.BackendSpec(
-                name="other", contract_version=2, framework="otherframe", install="-",
+                name="other", contract_version=3, framework="otherframe", install="-",
                 load=lambda: Other,
             )
         """,

@@ -98,7 +98,7 @@ WRAPPED = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="wrapped", contract_version=2, framework="wrapped", install="-",
+            name="wrapped", contract_version=3, framework="wrapped", install="-",
             load=lambda: Wrapped,
         )
 """

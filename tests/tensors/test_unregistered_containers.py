@@ -209,7 +209,7 @@ PLUGIN = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="good", contract_version=2, framework="json", install="", load=lambda: Good,
+            name="good", contract_version=3, framework="json", install="", load=lambda: Good,
             simulator=NumpySimulator,
         )
 """

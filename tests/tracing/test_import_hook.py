@@ -26,7 +26,7 @@ FRAMEWORK = """
     @unidev.hookimpl
     def unidev_register_backend():
         return unidev.BackendSpec(
-            name="fake", contract_version=2, framework="fakeframework", install="pip install it",
+            name="fake", contract_version=3, framework="fakeframework", install="pip install it",
             load=load,
         )
     def load():

@@ -133,7 +133,7 @@ class Theirs(NumpyBackend):
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="theirs", contract_version=2, framework="json", short_names=("js",),
+        name="theirs", contract_version=3, framework="json", short_names=("js",),
         install="-", load=lambda: Theirs, simulator=NumpySimulator,
     )
 """

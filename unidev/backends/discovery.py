@@ -18,7 +18,7 @@ import pluggy
 from unidev.backends.known_frameworks import OUR_PLUGINS, install_command
 from unidev.contract import hookspecs
 from unidev.contract.backend import Unsupported
-from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec
+from unidev.contract.backend_spec import ADAPTED_VERSION, CONTRACT_VERSION, BackendSpec
 from unidev.contract.launcher import Forks, LauncherSpec
 from unidev.contract.optional import names_an_object
 from unidev.errors import BackendNotFoundError, PluginError, UnsupportedOperation
@@ -245,7 +245,7 @@ def _registered(plugin: object, source: str) -> tuple[BackendSpec | None, Launch
 
 
 def _check_version(what: str, written_for: object, backend: str | None = None) -> None:
-    if written_for == CONTRACT_VERSION:
+    if written_for in (CONTRACT_VERSION, ADAPTED_VERSION):
         return
     is_older = isinstance(written_for, int) and written_for < CONTRACT_VERSION
     page = f"docs/contract-{CONTRACT_VERSION}.md in unidev's repository"

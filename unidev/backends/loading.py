@@ -91,10 +91,10 @@ def load_backend(name: str) -> Backend:
             backend_of_type(cls)
         if thread.recorder is not None:
             thread.recorder.add(backend)
-        if is_new and backend.spec.tested_until is not None:
-            from unidev.backends.versions import warn_if_untested
+        if is_new and (backend.spec.tested_until is not None or backend.spec.is_adapted):
+            from unidev.backends.versions import warn_of_versions
 
-            warn_if_untested(backend)
+            warn_of_versions(backend)
     return backend
 
 

@@ -8,6 +8,7 @@ import warnings
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from unidev.contract.backend_spec import CONTRACT_VERSION
 from unidev.errors import UntestedVersionWarning
 
 if TYPE_CHECKING:
@@ -25,13 +26,23 @@ def framework_version(backend: Backend) -> str:
     return "unknown"
 
 
-def warn_if_untested(backend: Backend) -> None:
+def warn_of_versions(backend: Backend) -> None:
     """Warn if the framework is newer than the releases that its plugin was tested with.
 
-    Warns once, where the backend is loaded: the warnings' filters may make that an error, and the
-    backend is loaded nevertheless.
+    And if the plugin was written for the last version of the contract. Warns once, where the
+    backend is loaded: the warnings' filters may make that an error, and the backend is loaded
+    nevertheless.
     """
     spec = backend.spec
+    if spec.is_adapted:
+        warnings.warn(
+            f"{spec.plugin or spec.name} was written for version {spec.contract_version} of "
+            f"unidev's contract, and this is version {CONTRACT_VERSION}. It works as before. For "
+            f"its author: `Layers.before` gets function(layer, x), no longer function(x); "
+            f"docs/contract-{CONTRACT_VERSION}.md in unidev's repository has all that changes.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
     if spec.tested_until is None:
         return
     found = framework_version(backend)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.optional import optional
+from unidev.contract.optional import declinable, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -59,6 +59,15 @@ class Abilities:
     For a view of a mutable tensor, the storage that it is a view of, at any depth. Empty while a
     tensor is pending: it has no memory yet.
     """
+
+    @declinable("a copy lets its source's memory go")
+    def releases_source(self) -> bool:
+        """Whether the memory of a copy's source comes back while the copy lives: it does.
+
+        ``unsupported`` where tensors do not say whether they record, and any may be asked for its
+        gradient: a copy then keeps what it leads to. That of integers comes back nevertheless.
+        """
+        return True
 
     memory: Callable[[Device], Memory] = optional(
         "`memory(device)`: bytes used and free", "the backend has no allocator statistics"

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from unidev.contract.launcher import Forks
 
 _POOR = {"no_float64": ("float64", "complex128"), "no_int64": ("int64", "uint64")}
-CONTRACT_VERSION = 2
-"""A spec states the version it was written for; any other is refused with both numbers."""
+CONTRACT_VERSION = 3
+"""A spec states the version it was written for."""
+ADAPTED_VERSION = 2
+"""The one before, which works as well, with a ``DeprecationWarning``; any other is refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +191,11 @@ class BackendSpec:
 
     A newer one is used all the same, with one :class:`~unidev.errors.UntestedVersionWarning`.
     """
+
+    @property
+    def is_adapted(self) -> bool:
+        """Whether it was written for ``ADAPTED_VERSION``."""
+        return self.contract_version == ADAPTED_VERSION
 
     @property
     def plugin(self) -> str:

@@ -80,7 +80,10 @@ class Probe(BackendPart, ABC):
 
     @abstractmethod
     def global_state(self) -> Mapping[str, object]:
-        """The framework's defaults (device, dtype, RNG state, placement policy), comparable."""
+        """The framework's defaults (device, dtype, RNG state, placement policy), comparable.
+
+        States of random generators have ``random`` or ``rng`` in their names: some checks draw.
+        """
 
     def extents(self, x: Tensor) -> Sequence[Extent]:
         """The complete storage behind ``x``; by default the backend's answer, hence calibration.

@@ -7,7 +7,7 @@ import unidev
 def unidev_register_backend() -> unidev.BackendSpec:
     return unidev.BackendSpec(
         name="minimal",
-        contract_version=2,
+        contract_version=3,
         framework="minimal_backend",
         install="pip install ./examples/minimal_backend",
         load="minimal_backend.backend:MinimalBackend",

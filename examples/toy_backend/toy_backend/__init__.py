@@ -7,7 +7,7 @@ import unidev
 def unidev_register_backend() -> unidev.BackendSpec:
     return unidev.BackendSpec(
         name="toy",
-        contract_version=2,
+        contract_version=3,
         framework="toy_backend",
         install="pip install ./examples/toy_backend",
         load="toy_backend.backend:ToyBackend",

@@ -112,7 +112,7 @@ class Registered:
 
     @hookimpl
     def unidev_register_launcher(self) -> LauncherSpec:
-        return LauncherSpec(name="faulty", contract_version=2, load=lambda: self._cls)
+        return LauncherSpec(name="faulty", contract_version=3, load=lambda: self._cls)
 
 
 def __getattr__(name: str) -> Registered:

@@ -107,7 +107,7 @@ class Broken(NumpyBackend):
 @unidev.hookimpl
 def unidev_register_backend():
     return unidev.BackendSpec(
-        name="broken", contract_version=2, framework="numpy", install="pip install numpy",
+        name="broken", contract_version=3, framework="numpy", install="pip install numpy",
         load=lambda: Broken, namespaces=("unidev",){simulator},
     )
 """

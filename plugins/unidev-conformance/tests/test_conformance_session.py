@@ -79,7 +79,7 @@ PLUGIN = """
     @hookimpl
     def unidev_register_backend():
         return BackendSpec(
-            name="author", contract_version=2, framework="numpy", install="pip install numpy",
+            name="author", contract_version=3, framework="numpy", install="pip install numpy",
             load=load, simulator=NumpySimulator, namespaces=("unidev",),
         )
 """

@@ -34,7 +34,7 @@ def unidev_register_backend() -> BackendSpec:
     """The embedded backend."""
     return BackendSpec(
         name="numpy",
-        contract_version=2,
+        contract_version=3,
         framework="numpy",
         title="NumPy",
         short_names=("np",),

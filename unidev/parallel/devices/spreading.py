@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +75,9 @@ def spread(net: T, devices: Sequence[DeviceLike], /, *, at: Sequence[int] | None
     for layer in layers:
         if id(layer) not in _followed:
             _followed[id(layer)] = layer
-            backend.layers.before(layer, _follow)
+            # Version 2 of the contract gives the function no layer: a copy follows the original.
+            follow = partial(_follow, layer) if backend.spec.is_adapted else _follow
+            backend.layers.before(layer, follow)
     return net
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PROCESSES = "processes"
 OURS = {
     _PROCESSES: LauncherSpec(
-        name=_PROCESSES, contract_version=2,
+        name=_PROCESSES, contract_version=3,
         load="unidev.parallel.launchers.processes:Processes",
     )
 }  # fmt: skip

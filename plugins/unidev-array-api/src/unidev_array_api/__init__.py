@@ -26,7 +26,7 @@ def _library(name: str, **more: object) -> Plugin:
     """A library that is selected by its name, or by an array of it, and never automatically."""
     fields: dict[str, object] = {
         "name": name,
-        "contract_version": 2,
+        "contract_version": 3,
         "framework": name,
         "is_automatic": False,
         **more,

@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """Register the ``jax`` backend."""
     return BackendSpec(
         name="jax",
-        contract_version=2,
+        contract_version=3,
         framework="jax",
         title="JAX",
         library="xla_cuda",  # of the processes that use a GPU

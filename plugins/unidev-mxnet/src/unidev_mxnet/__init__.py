@@ -34,7 +34,7 @@ def unidev_register_backend() -> BackendSpec:
     """Apache MXNet, as ``mxnet``."""
     return BackendSpec(
         name="mxnet",
-        contract_version=2,
+        contract_version=3,
         framework="mxnet",
         title="MXNet",
         library="libmxnet",

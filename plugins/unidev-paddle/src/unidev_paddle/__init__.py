@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """PaddlePaddle, as ``paddle``."""
     return BackendSpec(
         name="paddle",
-        contract_version=2,
+        contract_version=3,
         framework="paddle",
         title="PaddlePaddle",
         library="libpaddle",

@@ -10,7 +10,7 @@ def unidev_register_launcher() -> LauncherSpec:
     """Workers in actors of Ray, as ``ray``."""
     return LauncherSpec(
         name="ray",
-        contract_version=2,
+        contract_version=3,
         load="unidev_ray.launcher:RayLauncher",
         takes_address=True,
         variables={

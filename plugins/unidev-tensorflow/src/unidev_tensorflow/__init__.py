@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """TensorFlow, as ``tensorflow``."""
     return BackendSpec(
         name="tensorflow",
-        contract_version=2,
+        contract_version=3,
         framework="tensorflow",
         title="TensorFlow",
         library="libtensorflow",

@@ -8,7 +8,7 @@ def unidev_register_backend() -> BackendSpec:
     """PyTorch, as ``torch``."""
     return BackendSpec(
         name="torch",
-        contract_version=2,
+        contract_version=3,
         framework="torch",
         title="PyTorch",
         library="libtorch",

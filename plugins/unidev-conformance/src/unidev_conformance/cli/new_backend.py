@@ -46,7 +46,7 @@ import unidev
 def unidev_register_backend() -> unidev.BackendSpec:
     return unidev.BackendSpec(
         name="$name",
-        contract_version=2,
+        contract_version=3,
         framework="$framework",
         install="pip install $framework",  # fill in
         load="$package.backend:${title}Backend",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,8 +47,15 @@ def _calibrate_reading(bench: Workbench, device: Device) -> None:
     views = bench.probe.views(x)
     assert set(views) == set(expected), f"{device}: the probe's views are {sorted(views)}"
     for name, view in views.items():
-        bench.oracle.check_bytes(view, expected[name].tobytes(), f"{name} on {device}")
+        where = f"{name} on {device}, from {_line_of(bench.probe.views)}"
+        bench.oracle.check_bytes(view, expected[name].tobytes(), where)
     _calibrate_more_views(bench, device)
+
+
+def _line_of(method: Any) -> str:
+    """Where the plugin defines a method of its probe."""
+    code = method.__code__
+    return f"line {code.co_firstlineno} of {Path(code.co_filename).name}"
 
 
 def _calibrate_more_views(bench: Workbench, device: Device) -> None:
@@ -56,8 +64,9 @@ def _calibrate_more_views(bench: Workbench, device: Device) -> None:
     for name, view in views.items():
         assert name in drawing.MORE_LAYOUTS, f"{device}: the probe has a view called {name!r}"
         expected = drawing.MORE_LAYOUTS[name](values)
-        assert tuple(view.shape) == expected.shape, f"{name} on {device}: {tuple(view.shape)}"
-        bench.oracle.check_bytes(view, expected.tobytes(), f"{name} on {device}")
+        where = f"{name} on {device}, from {_line_of(bench.probe.more_views)}"
+        assert tuple(view.shape) == expected.shape, f"{where}: its shape is {tuple(view.shape)}"
+        bench.oracle.check_bytes(view, expected.tobytes(), where)
     bench.evidence.add("views", f"{device}: {', '.join(views)}")
 
 
@@ -66,9 +75,10 @@ def _calibrate_extents(bench: Workbench, device: Device) -> None:
         x, other = (bench.make(samples.counting((size,)), device) for _ in range(2))
         same = bench.probe.same_memory(x)
         assert same is not x, f"{device}: same_memory returned the same object"
-        assert bench.oracle.shares(x, same), f"{device}: a view is reported to have other memory"
+        told = f"{device}, by extents, {_line_of(bench.probe.extents)}"
+        assert bench.oracle.shares(x, same), f"{told}: a view is reported to have other memory"
         assert not bench.oracle.shares(x, other), (
-            f"{device}: two live tensors are reported to share memory"
+            f"{told}: two live tensors are reported to share memory"
         )
         bench.oracle.check_room(x, 4 * size, f"{size} elements on {device}")
     for size, offset in itertools.product(samples.SIZES, samples.ALIGNMENTS):

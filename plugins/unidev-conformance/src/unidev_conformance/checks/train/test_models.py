@@ -12,6 +12,7 @@ import numpy as np
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev.contract.models import Models
+from unidev_conformance.kit.inputs.containers import Slotted
 from unidev_conformance.kit.models.differentiating import wholes
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
 from unidev_conformance.running.catalog import check
@@ -193,9 +194,9 @@ def test_transfer_verbs_refuse(bench: Workbench, device: Device) -> None:
 
 @check(required=True, needs=("models",), over="devices")
 def test_what_is_no_model_is_refused(bench: Workbench, device: Device) -> None:
-    """``place`` and ``parameters`` refuse a tensor, a number and None, and name their type."""
+    """``place`` and ``parameters`` refuse a tensor, a number and any object, and name the type."""
     x = bench.make(wholes(2, 3), device)
-    for each in (x, 3, None, "net", {"n": 3}):
+    for each in (x, 3, None, "net", {"n": 3}, Slotted(3)):
         bench.expect(unidev.NotAModelError, unidev.place, each, device)
         bench.expect(unidev.NotAModelError, unidev.parameters, each)
     models = bench.backend.models
