@@ -79,7 +79,6 @@ def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     other.check_on(target, where)
     saved.place(target)
     assert other.forward() == saved.forward(), f"{where}: the outputs differ"
-    bench.evidence.add("names", sorted(expected))
 
 
 @check(required=True, needs=_BOTH, over="ring")
@@ -130,6 +129,8 @@ def test_tensors_without_a_model(bench: Workbench, source: Device, target: Devic
 @check(required=True, needs=_BOTH, over="devices")
 def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     """A tied weight is stored once, and stays tied under both names after loading."""
+    from safetensors.numpy import save_file
+
     saved, other = trained(bench, device, steps=2), trained(bench, device)
     expected = values_of(bench, saved.model)
     stored = bench.backend.models.stored(saved.model)
@@ -139,6 +140,8 @@ def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
         path = folder / "model.safetensors"
         unidev.save_parameters(saved.model, path)
         found, size = entries(path), path.stat().st_size
+        bench.works(unidev.load_parameters, other.model, path)
+        save_file(found, path)  # which ties nothing: one of the names is enough
         bench.works(unidev.load_parameters, other.model, path)
     assert len(found) == len(once), f"{len(found)} entries, not {len(once)}: {sorted(found)}"
     nbytes = sum(expected[name].nbytes for name in once.values())
