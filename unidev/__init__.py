@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from unidev import nn as nn
+    from unidev.backends.races import assert_no_races
     from unidev.bench.fastest import fastest_device
     from unidev.contract import (
         CONTRACT_VERSION,
@@ -139,6 +140,7 @@ if TYPE_CHECKING:
     from unidev.tracing.transfer_guard import transfer_guard
 
 _LATER = {
+    "backends.races": "assert_no_races",
     "bench.fastest": "fastest_device",
     "contract": (
         "Autograd AutogradProbe Backend BackendSpec Build CONTRACT_VERSION Collectives Extent "
@@ -186,16 +188,16 @@ __all__ = [
     "PluginError", "Probe", "RunError", "ScopeError", "SimulationError", "Simulator", "Stored",
     "TensorError", "Tracer", "TransferForbiddenError", "UnidevError", "UnsupportedContainerError",
     "UnsupportedDtypeError", "UnsupportedOperation", "Wheel", "WorkerFailedError", "active_backend",
-    "all_reduce", "arange", "array", "as_device", "as_in_device", "broadcast", "check_same_device",
-    "convert", "copy_to", "cpu", "device_get", "device_of", "device_put", "empty", "empty_like",
-    "estimate_memory", "evaluate_accuracy", "fastest_device", "full", "gather", "gpu", "group",
-    "hookimpl", "is_tensor", "list_backends", "list_devices", "load_parameters", "load_tensors",
-    "map_tensors", "memory", "no_grad", "num_gpus", "ones", "ones_like", "parameters", "part",
-    "pin", "place", "prefetch", "rand", "randn", "register_container", "replicate", "run",
-    "same_device", "save_parameters", "seed", "set_backend", "sgd", "shares_memory", "simulate",
-    "split_batch", "spread", "synchronize", "to_numpy", "trace_transfers", "track_memory",
-    "transfer_guard", "try_all_gpus", "try_gpu", "unsupported", "use_backend", "value_and_grad",
-    "zeros", "zeros_like",
+    "all_reduce", "arange", "array", "as_device", "as_in_device", "assert_no_races", "broadcast",
+    "check_same_device", "convert", "copy_to", "cpu", "device_get", "device_of", "device_put",
+    "empty", "empty_like", "estimate_memory", "evaluate_accuracy", "fastest_device", "full",
+    "gather", "gpu", "group", "hookimpl", "is_tensor", "list_backends", "list_devices",
+    "load_parameters", "load_tensors", "map_tensors", "memory", "no_grad", "num_gpus", "ones",
+    "ones_like", "parameters", "part", "pin", "place", "prefetch", "rand", "randn",
+    "register_container", "replicate", "run", "same_device", "save_parameters", "seed",
+    "set_backend", "sgd", "shares_memory", "simulate", "split_batch", "spread", "synchronize",
+    "to_numpy", "trace_transfers", "track_memory", "transfer_guard", "try_all_gpus", "try_gpu",
+    "unsupported", "use_backend", "value_and_grad", "zeros", "zeros_like",
 ]  # fmt: skip
 
 

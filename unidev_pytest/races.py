@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,13 +21,6 @@ def pytest_runtest_call() -> Iterator[None]:
 
 
 def _new_races() -> list[str]:
-    from unidev.backends.discovery import backend_specs
-    from unidev.backends.loading import simulator_of
-    from unidev.errors import UnidevError
+    from unidev.backends.races import late_simulators
 
-    found: list[str] = []
-    for spec in backend_specs().values():
-        if spec.framework in sys.modules:
-            with contextlib.suppress(UnidevError):  # it has no simulator
-                found += simulator_of(spec).new_races()
-    return found
+    return [race for simulator in late_simulators() for race in simulator.new_races()]

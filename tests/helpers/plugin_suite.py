@@ -51,11 +51,13 @@ def check_conforms(
     also: tuple[str, ...] = (),
     simulate_as: str | None = None,
     exclude: tuple[str, ...] = (),
+    late: str = "",
 ) -> None:
     """The backend passes the checks of the profile but for ``exclude``, in a process of its own.
 
     With ``also``, modules that are imported besides, all backends are judged in copies of one. With
-    ``simulate_as`` the framework is imported anew, since only then it looks for that name.
+    ``simulate_as`` the framework is imported anew, since only then it looks for that name; these
+    GPUs may be ``late``.
     """
     own = {name: value for name, value in os.environ.items() if not name.startswith("UNIDEV_")}
     words = ["-m", "pytest", "--pyargs", "unidev_conformance", "-p", "no:cacheprovider"]
@@ -63,6 +65,7 @@ def check_conforms(
     words += ["--unidev-profile", profile, "--unidev-exclude", ",".join(exclude)]
     if simulate_as is not None:
         words += ["--unidev-simulate-as", simulate_as]
+        own["UNIDEV_SIMULATE_LATE"] = late
         done = run_fresh(words, environment=own, folder=folder)
     else:
         of = "" if also else backend

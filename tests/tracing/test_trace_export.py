@@ -11,7 +11,7 @@ import pytest
 import unidev
 
 OF_A_TRACE = {
-    "schema", "unidev", "count", "left_out", "gpu_queries", "late_changes", "exchanges",
+    "schema", "unidev", "count", "left_out", "gpu_queries", "late_changes", "races", "exchanges",
     "total_bytes", "total_seconds", "is_seconds_real", "transfers", "lines", "blind_spots",
     "not_seen",
 }  # fmt: skip

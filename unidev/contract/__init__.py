@@ -11,7 +11,13 @@ if TYPE_CHECKING:
 
     from unidev.contract.autograd import Autograd, nested_backward, nodes_from, reaches
     from unidev.contract.backend import Backend, Children, CopyStream
-    from unidev.contract.backend_spec import CONTRACT_VERSION, BackendSpec, SimulatedGpus, Simulator
+    from unidev.contract.backend_spec import (
+        CONTRACT_VERSION,
+        BackendSpec,
+        Race,
+        SimulatedGpus,
+        Simulator,
+    )
     from unidev.contract.collectives import Collectives, OperatorCollectives
     from unidev.contract.data_loaders import (
         EpochBatches,
@@ -78,13 +84,13 @@ if TYPE_CHECKING:
         "Job", "Launcher", "LauncherSpec", "Layer", "LayerModels", "Layers", "ListedModels",
         "Loader", "Memory", "Model", "ModelProbe", "ModelVariable", "Models", "Moments",
         "OperatorCollectives", "Output", "Pair", "Patches", "PeakCounter", "PlannedTransfer",
-        "Probe", "Progress", "RecordedCopy", "Recording", "Rendezvous", "Rows", "SampleProbe",
-        "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor", "Tracer", "Training",
-        "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost", "build_once",
-        "card_bytes", "check_state", "checked_file", "driver_cuda_version", "fork_safe_lock",
-        "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number", "kind_of",
-        "nested_backward", "nodes_from", "outermost_name", "own_folder", "part", "reaches",
-        "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
+        "Probe", "Progress", "Race", "RecordedCopy", "Recording", "Rendezvous", "Rows",
+        "SampleProbe", "SimulatedGpus", "Simulator", "StepMemory", "Stored", "Tensor", "Tracer",
+        "Training", "TransferExample", "TreeModels", "Unsupported", "Wheel", "WorkerHost",
+        "build_once", "card_bytes", "check_state", "checked_file", "driver_cuda_version",
+        "fork_safe_lock", "found_in", "free_ports", "has_one_instance", "hookimpl", "is_number",
+        "kind_of", "nested_backward", "nodes_from", "outermost_name", "own_folder", "part",
+        "reaches", "seconds_in", "unsupported", "visible_gpus", "with_own_order", "without_rows",
     ]  # fmt: skip
 
 _NAMES = {
@@ -92,7 +98,7 @@ _NAMES = {
     "values": "PlannedTransfer",
     "contract.autograd": "Autograd nested_backward nodes_from reaches",
     "contract.backend": "Backend CopyStream",
-    "contract.backend_spec": "BackendSpec CONTRACT_VERSION SimulatedGpus Simulator",
+    "contract.backend_spec": "BackendSpec CONTRACT_VERSION Race SimulatedGpus Simulator",
     "contract.collectives": "Collectives OperatorCollectives",
     "contract.estimating": "Estimator StepMemory",
     "contract.function_layers": "FunctionLayers Layer",

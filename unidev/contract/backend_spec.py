@@ -57,6 +57,43 @@ class SimulatedGpus:
         return _POOR.get(self.like or "", ())
 
 
+@dataclass(frozen=True)
+class Race:
+    """Two uses of the same memory that nothing orders, on GPUs that lose races."""
+
+    what: str
+    """What goes wrong."""
+    first: str
+    """The file and line that queued the first, empty if it is not known, and its operator."""
+    first_stream: str
+    second: str
+    """The same of the second."""
+    second_stream: str
+    allocated: str
+    """Where the memory was allocated."""
+    remedy: str
+    """The call that would order them."""
+    count: int
+    """How often it happened."""
+
+    @property
+    def lines(self) -> tuple[str, str, str]:
+        """What makes it another race."""
+        return self.what, self.first, self.second
+
+    def __str__(self) -> str:
+        """Several lines."""
+        times = f" ({self.count} times)" if self.count > 1 else ""
+        found = [
+            f"race: {self.what}{times}",
+            f"  first      {self.first}, {self.first_stream}",
+            f"  then       {self.second}, {self.second_stream}",
+        ]
+        if self.allocated:
+            found.append(f"  allocated  {self.allocated}")
+        return "\n".join([*found, f"  to order them: {self.remedy}"])
+
+
 class Simulator(ABC):
     """Provides a framework with devices that the machine does not have."""
 
@@ -105,8 +142,12 @@ class Simulator(ABC):
                 do: import unidev first, or use ``unidev simulate``.
         """
 
+    def races(self) -> Sequence[Race]:
+        """All races of this process so far, where ``SimulatedGpus.late`` is set."""
+        return ()
+
     def new_races(self) -> Sequence[str]:
-        """The races since the last call, with their lines, where ``SimulatedGpus.late`` is set."""
+        """Those since the last call, as text; what is told so, no report repeats."""
         return ()
 
     def free_and_total(self, index: int) -> tuple[int, int] | None:  # noqa: ARG002

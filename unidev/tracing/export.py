@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def json_pieces(trace: Record) -> Iterator[str]:
         "not_seen": trace.not_seen,
         "gpu_queries": trace.gpu_queries,
         "late_changes": trace.late_changes,
+        "races": [asdict(each) for each in trace.races],
         "exchanges": [
             {**each._asdict(), "start": each.start - trace.start} for each in trace.exchanges
         ],

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
+    from unidev.contract.backend_spec import Race
     from unidev.device import Device
     from unidev.tracing.transfer import Exchange, Transfer
     from unidev.values import Line
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
         blind_spots: dict[str, Mapping[str, str]]
         gpu_queries: dict[str, str]
         late_changes: dict[str, str]
+
+        def races(self) -> list[Race]:
+            """Those of this process so far."""
 
         def missed(self) -> dict[str, str]:
             """Backends that are not traced, and why."""
@@ -104,6 +108,8 @@ class Record:
         self._not_seen: dict[str, str] = {}
         self._gpu_queries = recorder.gpu_queries
         self._late_changes = recorder.late_changes
+        self._races_before = {race.lines: race.count for race in recorder.races()}
+        self._races: list[Race] = []
 
     def add(self, transfer: Transfer) -> None:
         """Record one more transfer."""
@@ -124,6 +130,7 @@ class Record:
     def finish(self) -> None:
         """Copy what is needed from the recorder, which is about to close."""
         self._blind_spots, self._not_seen = self.blind_spots, self.not_seen
+        self._races = self.races
         self.recorder = None
 
     @property
@@ -175,6 +182,14 @@ class Record:
     def late_changes(self) -> dict[str, str]:
         """Variables such as ``CUDA_VISIBLE_DEVICES`` that the program changed too late; where."""
         return dict(self._late_changes)
+
+    @property
+    def races(self) -> list[Race]:
+        """What simulated GPUs that lose races have lost since the trace began, in any thread."""
+        if self.recorder is None:
+            return self._races
+        before, now = self._races_before, self.recorder.races()
+        return [race for race in now if race.count > before.get(race.lines, 0)]
 
     def by_line(self) -> list[LineTotal]:
         """The transfers grouped by the line that made them, the most expensive line first.

@@ -14,6 +14,7 @@ from unidev.backends.discovery import backend_specs
 from unidev.backends.import_hook import FrameworkFinder
 from unidev.backends.loading import load_backend
 from unidev.backends.observer import thread
+from unidev.backends.races import races
 from unidev.contract.backend import Unsupported
 from unidev.contract.tracer import Patches
 from unidev.errors import ScopeError, TransferForbiddenError, UnidevError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeVar
 
     from unidev.contract.backend import Backend
+    from unidev.contract.backend_spec import Race
     from unidev.values import Line, PlannedTransfer
 
     T = TypeVar("T")
@@ -147,6 +149,10 @@ class Recorder:
             for name, framework in self._late()
         }
         return {**self.not_seen, **late}
+
+    def races(self) -> list[Race]:
+        """Those of this process so far, where simulated GPUs lose them."""
+        return races()
 
     @property
     def is_idle(self) -> bool:

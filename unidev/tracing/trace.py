@@ -78,6 +78,9 @@ def _parts(trace: Record) -> Iterator[str | Table]:
     yield from _exchanged(trace)
     yield from (f"{name}(), {why}" for name, why in trace.gpu_queries.items())
     yield from (f"{name}, {what}" for name, what in trace.late_changes.items())
+    if trace.races:
+        yield from ("", f"{count_text(len(trace.races), 'race')} that simulated GPUs have lost:")
+        yield from (line for race in trace.races for line in str(race).splitlines())
     yield from _unseen(trace)
 
 

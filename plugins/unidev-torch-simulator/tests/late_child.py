@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import inspect
 import json
 import os
@@ -17,11 +18,18 @@ unidev.gpu(0)  # the devices are there
 import torch
 from late_races import NO_RACES, RACES, cuda
 
-from unidev_torch_simulator import late
+from unidev_torch_simulator import building, late
 
 TIMES = 50 if os.environ["UNIDEV_SIMULATE_LATE"] == "1" else 1
 _idle = cuda.Stream()
 _record = cuda.Event.record
+_library = ctypes.CDLL(str(building.built_library(as_cuda=cuda is torch.cuda)))
+
+
+def _variable(name: str) -> Any:
+    return ctypes.c_ubyte.in_dll(_library, name)
+
+
 FAULTS: dict[str, tuple[Any, str, Any]] = {
     "a wait that does not wait": (cuda.Stream, "wait_event", lambda *_: None),
     "an event recorded early": (cuda.Event, "record", lambda self, *_: _record(self, _idle)),
@@ -30,6 +38,8 @@ FAULTS: dict[str, tuple[Any, str, Any]] = {
     "the device is synchronized in place of the stream": (
         cuda.Stream, "synchronize", lambda self: cuda.synchronize(self.device),
     ),
+    "overlap is by whole storages": (_variable("unidev_late_by_storage"), "value", 1),
+    "poison is zero": (_variable("unidev_late_poison"), "value", 0),
 }  # fmt: skip
 
 
@@ -58,8 +68,8 @@ def _line(text: str) -> int:
 
 
 if len(sys.argv) > 1:
-    owner, name, method = FAULTS[sys.argv[1]]
-    setattr(owner, name, method)
+    owner, name, value = FAULTS[sys.argv[1]]
+    setattr(owner, name, value)
 results: dict[str, Any] = {
     name: {"broken": outcome(program, False), "mended": outcome(program, True)}
     for name, program in RACES.items()

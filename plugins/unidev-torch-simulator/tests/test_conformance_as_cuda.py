@@ -1,4 +1,7 @@
-"""The conformance suite on GPUs that answer to ``cuda``; unidev-torch's tests judge ``sim``."""
+"""The conformance suite on GPUs that answer to ``cuda``; unidev-torch's tests judge ``sim``.
+
+Late ones too: with them unidev's own copies, replicas, exchanges and ``prefetch`` lose each race.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,17 @@ ENDED_BY_A_FAILURE = (
 
 
 @pytest.mark.parametrize(
-    ("profile", "count"), [("tensor", 3), ("train", 1), ("multi", 3), ("interop", 3)]
+    ("profile", "count", "late"),
+    [
+        ("tensor", 3, ""),
+        ("tensor", 3, "1"),
+        ("train", 1, ""),
+        ("multi", 3, "1"),
+        ("interop", 3, ""),
+    ],
 )
-def test_the_backend_conforms(profile: str, count: int, tmp_path: Path) -> None:
+def test_the_backend_conforms(profile: str, count: int, late: str, tmp_path: Path) -> None:
     left_out = ENDED_BY_A_FAILURE if profile == "multi" else ()
-    check_conforms("torch", profile, count, tmp_path, simulate_as="cuda", exclude=left_out)
+    check_conforms(
+        "torch", profile, count, tmp_path, simulate_as="cuda", exclude=left_out, late=late
+    )

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -74,9 +75,9 @@ def test_what_only_looks_like_a_race_is_none(program: str, late: str) -> None:
 def test_a_fault_of_the_devices_is_found(fault: str) -> None:
     found = outcomes("1", "cuda", fault)
     assert any(
-        each["broken"]["right"] or each["mended"]["right"] < 50
-        for each in found.values() if "broken" in each
-    )  # fmt: skip
+        each.get("broken", {"right": 0})["right"] or each["mended"]["right"] < 50
+        for each in found.values()
+    )
 
 
 def simulate(late: str, program: str, folder: Path) -> Any:
@@ -127,18 +128,34 @@ def test_what_unidev_queues_keeps_its_source(name: str | None) -> None:
         assert (done.stdout, done.returncode) == ("9.0\n", 0), done.stderr
 
 
-def test_a_program_that_crashes_has_its_races_and_its_own_status(tmp_path: Path) -> None:
-    done = simulate("races.jsonl", BROKEN + "raise ValueError('own')\n", tmp_path)
-    assert done.returncode == 1
-    assert "ValueError: own" in done.stderr
+@pytest.mark.parametrize(("end", "status"), [("int('own')", 1), ("raise SystemExit(3)", 3)])
+def test_a_program_that_fails_has_its_races_and_its_own_status(
+    end: str, status: int, tmp_path: Path
+) -> None:
+    done = simulate("races.jsonl", f"{BROKEN}{end}\n", tmp_path)
+    assert (done.returncode, "ValueError" in done.stderr) == (status, status == 1)
     (line,) = (tmp_path / "races.jsonl").read_text().splitlines()
     assert json.loads(line)["second"].endswith("train.py:5 (mean)")
+
+
+def test_the_ranks_of_a_run_give_one_report(tmp_path: Path) -> None:
+    program, file = tmp_path / "train.py", tmp_path / "races.jsonl"
+    program.write_text(f"import unidev\n{BROKEN}")
+    with ThreadPoolExecutor(2) as pool:
+        both = [pool.submit(run, str(program), late=str(file)) for _ in range(2)]
+    assert [each.result().returncode for each in both] == [66, 66]
+    (line,) = file.read_text().splitlines()
+    found = json.loads(line)
+    assert (found["count"], len({*found["processes"]})) == (2, 2)
 
 
 def test_a_report_that_cannot_be_written_is_no_success(tmp_path: Path) -> None:
     done = simulate("there/is/none.jsonl", BROKEN, tmp_path)
     assert done.returncode == 1
     assert "there/is/none.jsonl cannot be written to: No such file" in done.stderr
+    (tmp_path / "own.jsonl").write_text("notes")
+    said = simulate("own.jsonl", BROKEN, tmp_path).stderr
+    assert "own.jsonl is there and no report of races: name another file" in said
     nobody = f"import os\nread, write = os.pipe()\nos.close(read)\nos.dup2(write, 2)\n{BROKEN}"
     assert simulate("report", nobody, tmp_path).returncode == 66
 
@@ -181,6 +198,50 @@ def _is_tagged(aten: Any, name: str) -> bool:
     base, _, overload = name.removeprefix("aten::").partition(".")
     tags = {str(tag) for tag in getattr(getattr(aten, base), overload or "default").tags}
     return bool(tags & {"Tag.dynamic_output_shape", "Tag.data_dependent_output"})
+
+
+def test_a_fork_beside_work_on_late_devices_does_not_hang() -> None:
+    done = run("-c", _FORKS, name=None)
+    assert done.returncode == 0, done.stderr
+
+
+_FORKS = """
+import os, sys, threading
+import unidev
+unidev.gpu(0)
+import torch
+sys.setswitchinterval(1e-5)
+x = torch.ones(50, 60, device="sim")
+
+def work(until=lambda: done):
+    while True:
+        x.t().to("sim:1").add_(1)
+        if until():
+            return
+
+done = []
+work(lambda: True)
+threads = [threading.Thread(target=work) for _ in range(4)]
+for each in threads:
+    each.start()
+for _ in range(30):
+    child = os.fork()
+    if child == 0:
+        torch.ones(3, device="sim").add_(1)
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+done.append(True)
+"""
+
+
+def test_a_trace_has_the_races(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(BROKEN)
+    file = tmp_path / "trace.json"
+    done = run("-m", "unidev", "trace", "--json", str(file), f"{tmp_path}/train.py", late="report")
+    assert done.returncode == 66
+    assert "1 race that simulated GPUs have lost:" in done.stderr
+    (found,) = json.loads(file.read_text())["races"]
+    assert found["second"].endswith("train.py:5 (mean)")
 
 
 def test_a_test_with_a_race_fails_with_its_lines(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 
-from unidev.contract import SimulatedGpus, Simulator, checked_file
+from unidev.contract import Race, SimulatedGpus, Simulator, checked_file
 from unidev.errors import SimulationError
 from unidev_torch_simulator import cuda, late
 from unidev_torch_simulator.building import built_library, check_system, installed_torch
@@ -74,8 +74,12 @@ class TorchSimulator(Simulator):
         """Arrange that ``import torch`` gives a torch with these devices."""
         cuda.before_import(gpus)
 
+    def races(self) -> list[Race]:
+        """By both lines."""
+        return late.races()
+
     def new_races(self) -> list[str]:
-        """By both lines; the end of the process does not report them again."""
+        """By both lines."""
         return late.new_races()
 
     def free_and_total(self, index: int) -> tuple[int, int]:

@@ -14,17 +14,18 @@ import os
 import sys
 import weakref
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from unidev.contract import Race
 from unidev.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 STATUS = 66
-"""The exit status of a program with races that ends without another error, as ThreadSanitizer's."""
+"""The exit status of a program with races that would end with 0, as ThreadSanitizer's."""
 ACCEPTED = "# unidev: race accepted"
 """A comment on one of a race's two lines, after which it is not reported."""
 
@@ -43,38 +44,6 @@ _kept: list[Any] = []
 """What C calls, which must live as long as the process."""
 
 
-@dataclass(frozen=True)
-class Race:
-    """Two uses of the same memory that nothing orders."""
-
-    what: str
-    """What goes wrong."""
-    first: str
-    """The file and line that queued the first, empty if it is not known, and its operator."""
-    first_stream: str
-    second: str
-    """The same of the second."""
-    second_stream: str
-    allocated: str
-    """Where the memory was allocated."""
-    remedy: str
-    """The call that would order them."""
-    count: int
-    """How often it happened."""
-
-    def __str__(self) -> str:
-        """Several lines."""
-        times = f" ({self.count} times)" if self.count > 1 else ""
-        found = [
-            f"race: {self.what}{times}",
-            f"  first      {self.first}, {self.first_stream}",
-            f"  then       {self.second}, {self.second_stream}",
-        ]
-        if self.allocated:
-            found.append(f"  allocated  {self.allocated}")
-        return "\n".join([*found, f"  to order them: {self.remedy}"])
-
-
 def start(library: ctypes.CDLL, mode: str | None) -> None:
     """Make the devices late, if ``mode`` is not None (``SimulatedGpus.late``), before first use."""
     global _mode, _folders  # noqa: PLW0603  a process has one
@@ -82,17 +51,22 @@ def start(library: ctypes.CDLL, mode: str | None) -> None:
         return
     import torch
 
+    import unidev
+
     if mode not in ("1", "report"):
         try:
-            with open(mode, "a", encoding="utf-8"):
-                pass
+            _write(mode, [])
         except OSError as error:
             raise SimulationError(
                 f"UNIDEV_SIMULATE_LATE: {mode} cannot be written to: {error.strerror}."
             ) from error
+        except (LookupError, TypeError, ValueError) as error:
+            raise SimulationError(
+                f"UNIDEV_SIMULATE_LATE: {mode} is there and no report of races: name another file."
+            ) from error
     _mode = mode
-    ours, torchs = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(torch.__file__)
-    _folders = (torchs + os.sep, ours + os.sep, "<frozen ")
+    found = (os.path.abspath(__file__), torch.__file__, unidev.__file__)
+    _folders = ("<frozen ", *(os.path.dirname(file) + os.sep for file in found))
     if mode != "1":
         line = ctypes.CFUNCTYPE(ctypes.c_int64)(_line)
         _kept.append(line)
@@ -175,7 +149,8 @@ def _line() -> int:
 
 def _is_of_a_library(name: str) -> bool:
     is_standard = name.startswith(_STANDARD) and "site-packages" not in name
-    return is_standard or name.startswith(_folders) or name.endswith("typing_extensions.py")
+    is_ours = name.startswith(_folders) or f"{os.sep}unidev_torch{os.sep}" in name
+    return is_standard or is_ours or name.endswith("typing_extensions.py")
 
 
 # -- collectives ----------------------------------------------------------------------------------
@@ -230,7 +205,7 @@ _KINDS = (
 def races() -> list[Race]:
     """All races of this process so far, but for those whose lines bear the comment ``ACCEPTED``."""
     if not is_on():
-        raise RuntimeError("the simulated GPUs are not late: set UNIDEV_SIMULATE_LATE=report")
+        return []
     import torch
 
     numbers, names = torch.ops.unidev_sim.late_races()
@@ -256,19 +231,9 @@ def races() -> list[Race]:
 
 def new_races() -> list[str]:
     """Those that have happened since the last call, which the process's end does not repeat."""
-    found = [each for each in races() if each.count > _told.get(_key(each), 0)] if is_on() else []
-    _told.update((_key(each), each.count) for each in found)
+    found = [each for each in races() if each.count > _told.get(each.lines, 0)]
+    _told.update((each.lines, each.count) for each in found)
     return [str(each) for each in found]
-
-
-def _key(race: Race) -> tuple[str, str, str]:
-    return race.what, race.first, race.second
-
-
-def assert_no_races() -> None:
-    """Raise AssertionError with all races of this process so far, if there are any."""
-    if found := races():
-        raise AssertionError("\n".join(map(str, found)))
 
 
 def _side(line: int, name: str) -> str:
@@ -294,18 +259,12 @@ def _is_accepted(number: int) -> bool:
 
 def _at_exit(library: ctypes.CDLL) -> None:
     """Report, also after an error; and end with a status of its own if there was none."""
-    found = [each for each in races() if each.count > _told.get(_key(each), 0)]
+    found = [each for each in races() if each.count > _told.get(each.lines, 0)]
     library.unidev_set_late_line(None)
     if not found:
         return
     if _mode not in ("1", "report"):
-        rank = os.environ.get("RANK")
-        with open(str(_mode), "a", encoding="utf-8") as file:  # one write for each: ranks share it
-            for each in found:
-                file.write(
-                    json.dumps({**asdict(each), "rank": rank, "process": os.getpid()}) + "\n"
-                )
-                file.flush()
+        _write(str(_mode), found)
     text = "\n".join(map(str, found))
     if _mode == "1":
         text += "\n  --late=report (UNIDEV_SIMULATE_LATE=report) gives the lines"
@@ -313,6 +272,26 @@ def _at_exit(library: ctypes.CDLL) -> None:
         sys.stderr.write(f"unidev: {len(found)} race(s) in process {os.getpid()}\n{text}\n")
         sys.stderr.flush()
     if _mode != "1" and getattr(sys, "last_value", None) is None:
-        with suppress(OSError):
-            sys.stdout.flush()
-        os._exit(STATUS)
+        library.unidev_end_with(STATUS)
+
+
+def _write(file: str, found: list[Race]) -> None:
+    """Add races to a report; one that is there, as another rank's, gets a count and a process."""
+    import fcntl  # not on Windows
+
+    with open(file, "a+", encoding="utf-8") as report:
+        fcntl.flock(report, fcntl.LOCK_EX)  # until it is closed
+        report.seek(0)
+        known = [json.loads(line) for line in report]
+        by_lines = {(each["what"], each["first"], each["second"]): each for each in known}
+        if not found:
+            return
+        for each in found:
+            new = {**asdict(each), "count": 0, "processes": [], "ranks": []}
+            one = by_lines.setdefault(each.lines, new)
+            one["count"] += each.count
+            one["processes"].append(os.getpid())
+            if (rank := os.environ.get("RANK")) is not None:
+                one["ranks"].append(rank)
+        report.truncate(0)
+        report.writelines(json.dumps(each) + "\n" for each in by_lines.values())

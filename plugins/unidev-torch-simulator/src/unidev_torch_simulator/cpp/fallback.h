@@ -174,7 +174,7 @@ class Call {
   void enter() {
     const int64_t line = line_of_call();
     Late& late = Late::get();
-    const LateLock lock(late.mutex);
+    const LateLock lock(late);
     const uint32_t slot = late.current(device_.index());
     late_.emplace(late.launch(slot, op_.schema().name().c_str(), line));
     if (is_waiting(op_, *stack_)) {
@@ -212,7 +212,7 @@ class Call {
 
   void leave() {
     Late& late = Late::get();
-    const LateLock lock(late.mutex);
+    const LateLock lock(late);
     for (auto value = stack_->end() - op_.schema().returns().size(); value != stack_->end(); ++value) {
       if (value->isTensor()) {
         is_born(late, value->toTensor());

@@ -28,7 +28,7 @@ struct PinnedAllocator final : c10::Allocator {
         OutOfMemoryError, posix_memalign(&data, 64, size) == 0, "the host has no ", size,
         " bytes of pinned memory");
     if (late_mode == 1) {
-      std::memset(data, kPoison, size);  // until something is written there
+      std::memset(data, unidev_late_poison, size);  // until something is written there
     }
     std::lock_guard<std::mutex> lock(mutex());
     blocks()[data] = size;

@@ -28,7 +28,8 @@ constexpr int kStreams = 32, kPriorities = 4;
 
 inline int late_mode = 0;  // 0: off; 1: values are late; 2: values stay right, races have lines
 inline int64_t (*late_line)() = nullptr;  // of the program, by a number of Python's; 0: none
-constexpr unsigned char kPoison = 0xFF;  // NaN, -1
+extern "C" inline unsigned char unidev_late_poison = 0xFF;  // NaN, -1; a test changes both of these
+extern "C" inline bool unidev_late_by_storage = false;  // overlap, in place of by bytes
 constexpr int64_t kSavedBytes = 256 << 20;
 
 using Clock = c10::SmallVector<uint64_t, 8>;
@@ -88,7 +89,7 @@ struct Bytes {
 
 inline Bytes bytes_of(const at::Tensor& tensor) {
   char* base = static_cast<char*>(const_cast<void*>(tensor.storage().data()));
-  if (tensor.is_nested()) {
+  if (tensor.is_nested() || unidev_late_by_storage) {
     return {base, base + tensor.storage().nbytes(), {}, 0};
   }
   const int64_t width = tensor.itemsize();
@@ -142,7 +143,7 @@ class Late {
   // A copy between pinned memory and a device that the host has not waited for.
   struct Pending {
     Launch launch;
-    c10::Storage pinned;  // not the tensor, whose end may need Python's lock
+    c10::Storage pinned;
     Bytes bytes;
     std::vector<char> staged;
     bool is_source;
@@ -313,7 +314,7 @@ class Late {
       read(call, base, bytes, true);
     }
     Call::Written written{base, bytes, nullptr, {}};
-    if (clocks_.size() > 1) {
+    if (clocks_.size() > 1 && !block.writes.empty()) {
       written.before = saved(bytes);
     }
     const Clock& clock = clocks_[call.launch.slot];
@@ -500,6 +501,7 @@ class Late {
   static constexpr uint32_t kHost = UINT32_MAX;
   static constexpr c10::StreamId kCollectives = 1 + kStreams * kPriorities;
   std::vector<Race> races;
+  std::vector<c10::Storage> landed;  // pinned memory for which nothing waits any more
   std::pair<int, c10::StreamId> name_of(uint32_t slot) const {
     return slot == kHost ? std::pair<int, c10::StreamId>{-1, -1} : names_[slot];
   }
@@ -556,12 +558,12 @@ class Late {
     if (!bytes.is_whole()) {
       const std::vector<bool> mine = marks_of(bytes);
       for (size_t i = 0; i < size; ++i) {
-        bytes.begin[i] = !mine[i] ? bytes.begin[i] : image ? (*image)[i] : static_cast<char>(kPoison);
+        bytes.begin[i] = !mine[i] ? bytes.begin[i] : image ? (*image)[i] : static_cast<char>(unidev_late_poison);
       }
     } else if (image) {
       std::memcpy(bytes.begin, image->data(), size);
     } else {
-      std::memset(bytes.begin, kPoison, size);
+      std::memset(bytes.begin, unidev_late_poison, size);
     }
   }
   static bool is_same(const Bytes& bytes, const Image& image) {
@@ -632,6 +634,7 @@ class Late {
         spoil(pending.launch.number);
       }
     }
+    landed.push_back(std::move(pending.pinned));
     return next;
   }
 
@@ -651,12 +654,27 @@ class Late {
   std::atomic<int64_t> pending_count_{0};
 };
 
-using LateLock = std::lock_guard<std::recursive_mutex>;
+// Under it nothing may take Python's lock, for which others wait while they hold this one: no tensor is
+// copied, since torch counts those that Python has with it, and storages end after it.
+class LateLock {
+ public:
+  explicit LateLock(Late& late) : late_(late) {
+    late_.mutex.lock();
+  }
+  LateLock(const LateLock&) = delete;
+  ~LateLock() {
+    const std::vector<c10::Storage> ended = std::exchange(late_.landed, {});
+    late_.mutex.unlock();
+  }
+
+ private:
+  Late& late_;
+};
 
 template <typename Do>
 auto with_late(const Do& act) {
   Late& late = Late::get();
-  const LateLock lock(late.mutex);
+  const LateLock lock(late);
   return act(late);
 }
 

@@ -46,7 +46,7 @@ void set_late(int mode) {
     if (size == 0) {
       return with_late([&](Late& late) { late.freed(data); });
     }
-    std::memset(data, kPoison, size);  // else what an earlier block has left could pass for a value
+    std::memset(data, unidev_late_poison, size);  // else what an earlier block has left could pass for a value
     const int64_t line = line_of_call();
     with_late([&](Late& late) { late.allocated(late.current(device), data, size, line); });
   };
@@ -65,7 +65,7 @@ void set_late(int mode) {
 // allocation, and how often. And the names of both operators.
 std::tuple<std::vector<int64_t>, std::vector<std::string>> late_races() {
   Late& late = Late::get();
-  const LateLock lock(late.mutex);
+  const LateLock lock(late);
   std::vector<int64_t> numbers;
   std::vector<std::string> names;
   for (const Race& race : late.races) {
@@ -393,12 +393,18 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
 
 extern "C" void unidev_set_late(int mode) {
   unidev_sim::set_late(mode);
-  // Registered after those of `start`, so taken before the locks of the memory, as elsewhere.
-  constexpr auto unlock = [] { unidev_sim::Late::get().mutex.unlock(); };
-  pthread_atfork([] { unidev_sim::Late::get().mutex.lock(); }, unlock, unlock);
 }
 extern "C" void unidev_set_late_line(int64_t (*line)()) {
   unidev_sim::late_line = line;
+}
+// For a process that is about to end: a status in place of 0, where the system tells.
+extern "C" void unidev_end_with(int status) {
+  static int kept = status;
+#ifdef __GLIBC__
+  on_exit([](int own, void*) { own == 0 ? _exit(kept) : void(); }, nullptr);
+#else
+  std::atexit([] { _exit(kept); });
+#endif
 }
 
 #if UNIDEV_AS_CUDA

@@ -148,14 +148,6 @@ inline at::Tensor& copy_late(at::Tensor& self, const at::Tensor& source, bool no
     return copy_now(self, source);
   }
   const int64_t line = line_of_call();
-  Late& late = Late::get();
-  const LateLock lock(late.mutex);
-  const uint32_t slot = late.current((is_down ? source : self).device().index());
-  const bool is_peer = is_up && is_down && self.device() != source.device();
-  const uint32_t target_slot = is_peer ? late.current(self.device().index()) : slot;
-  if (is_peer) {
-    late.wait(slot, target_slot);
-  }
   // Otherwise it goes by a temporary tensor, which is the source, or for which the host waits.
   const at::Tensor& on_cpu = is_up ? source : self;
   const bool is_direct = self.dtype() == source.dtype() && self.sizes() == source.sizes() &&
@@ -163,39 +155,47 @@ inline at::Tensor& copy_late(at::Tensor& self, const at::Tensor& source, bool no
   const bool is_async = non_blocking && is_up != is_down && on_cpu.is_cpu() &&
       PinnedAllocator::holds(on_cpu.const_data_ptr()) &&
       (is_direct || (is_down && self.is_contiguous() && is_dense(self)));
-  Late::Call call(late.launch(slot, "copy_", line));
-  if (is_up != is_down && (!non_blocking || (is_down && !is_async))) {
-    late.synchronize(slot);
-  } else if (!is_down && source.is_cpu() && source.layout() == c10::kStrided && source.numel() > 0) {
-    late.settle_source(bytes_of(source), slot);
-  }
-  if (is_down) {
-    late.read(call, source.storage().data(), bytes_of(source), false);
-  }
-  if (is_up) {
-    late.write(call, self.storage().data(), bytes_of(self), false);
-  }
-  if (is_async && is_down) {
-    at::Tensor landing = self;
-    if (late_mode == 1) {
-      landing = at::empty_strided(self.sizes(), self.strides(), self.options().pinned_memory(false));
+  const bool is_peer = is_up && is_down && self.device() != source.device();
+  std::optional<Late::Call> call;
+  uint32_t slot = 0, target_slot = 0;
+  with_late([&](Late& late) {
+    slot = late.current((is_down ? source : self).device().index());
+    target_slot = is_peer ? late.current(self.device().index()) : slot;
+    if (is_peer) {
+      late.wait(slot, target_slot);
     }
-    copy_now(landing, source);
-    const Bytes bytes = bytes_of(landing);
-    late.stage(
-        call.launch, self,
-        late_mode == 1 ? std::vector<char>(bytes.begin, bytes.end) : std::vector<char>(), false);
-  } else {
-    copy_now(self, source);
+    call.emplace(late.launch(slot, "copy_", line));
+    if (is_up != is_down && (!non_blocking || (is_down && !is_async))) {
+      late.synchronize(slot);
+    } else if (!is_down && source.is_cpu() && source.layout() == c10::kStrided && source.numel() > 0) {
+      late.settle_source(bytes_of(source), slot);
+    }
+    if (is_down) {
+      late.read(*call, source.storage().data(), bytes_of(source), false);
+    }
+    if (is_up) {
+      late.write(*call, self.storage().data(), bytes_of(self), false);
+    }
+  });
+  const bool is_landing = is_async && is_down && late_mode == 1;
+  at::Tensor target = is_landing
+      ? at::empty_strided(self.sizes(), self.strides(), self.options().pinned_memory(false))
+      : self;
+  copy_now(target, source);  // not under the lock
+  std::vector<char> staged;
+  if (is_async && (is_up || is_landing)) {
+    const Bytes bytes = bytes_of(is_up ? source : target);
+    staged.assign(bytes.begin, bytes.end);
+  }
+  with_late([&](Late& late) {
     if (is_async) {
-      const Bytes bytes = bytes_of(source);
-      late.stage(call.launch, source, {bytes.begin, bytes.end}, true);
+      late.stage(call->launch, on_cpu, std::move(staged), is_up);
     }
-  }
-  late.end(call);
-  if (is_peer) {
-    late.wait(target_slot, slot);
-  }
+    late.end(*call);
+    if (is_peer) {
+      late.wait(target_slot, slot);
+    }
+  });
   return self;
 }
 
@@ -220,12 +220,13 @@ inline at::Scalar local_scalar_dense(const at::Tensor& self) {
   refuse_after_fork();
   if (Late::is_on() && has_memory(self)) {
     const int64_t line = line_of_call();
-    Late& late = Late::get();
-    const LateLock lock(late.mutex);
-    const uint32_t slot = late.current(self.device().index());
-    Late::Call call(late.launch(slot, "item", line));
-    late.synchronize(slot);
-    late.read(call, self.storage().data(), bytes_of(self), false);
+    std::optional<Late::Call> call;
+    with_late([&](Late& late) {
+      const uint32_t slot = late.current(self.device().index());
+      call.emplace(late.launch(slot, "item", line));
+      late.synchronize(slot);
+      late.read(*call, self.storage().data(), bytes_of(self), false);
+    });
     return at::native::_local_scalar_dense_cpu(on_host(self));
   }
   return at::native::_local_scalar_dense_cpu(on_host(self));
