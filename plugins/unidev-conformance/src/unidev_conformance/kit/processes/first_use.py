@@ -56,8 +56,8 @@ def use():
         for index, devices in enumerate(made):  # none of them is there: they are values
             start.wait(60)
             devices.append(unidev.Device(unidev.active_backend().name, "gpu", 100 + index))
-    except BaseException:  # whatever ends a thread is the answer
-        errors.append(traceback.format_exc())
+    except BaseException:  # whatever ends a thread is the answer, and others do not wait for it
+        errors.append(traceback.format_exc()), start.abort()
 
 sys.setswitchinterval(1e-6)
 threads = [threading.Thread(target=use) for _ in range({THREADS})]
