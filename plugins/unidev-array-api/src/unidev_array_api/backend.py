@@ -194,6 +194,12 @@ class ArrayApiBackend(Backend):
         self._check(dtype, device)
         return self.xp.full(shape, value, dtype=dtype, device=device.native)
 
+    def new_like(self, x: Tensor, value: int | None, device: Device) -> Tensor:
+        """``zeros_like`` and so on, which may keep the order of ``x`` in memory."""
+        self._check(x.dtype, device)
+        names = {None: "empty_like", 0: "zeros_like", 1: "ones_like"}
+        return getattr(self.xp, names[value])(x, device=device.native)
+
     # -- its own -----------------------------------------------------------------------------------
 
     def _check_standard(self) -> None:
