@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,7 +10,7 @@ import pytest
 
 import unidev
 from unidev.backends.loading import load_backend
-from unidev.contract.backend import Backend, Unsupported
+from unidev.contract.backend import Backend
 from unidev.contract.backend_spec import BackendSpec, Simulator
 from unidev.contract.models import check_state
 from unidev.contract.optional import names_an_object
@@ -101,18 +100,6 @@ def test_many_threads_that_ask_at_once_get_one_part() -> None:
 class SlowPart:
     def __init__(self, backend: object) -> None:
         time.sleep(0.01)
-
-
-def test_what_may_be_left_out_says_why_it_is_missing() -> None:
-    for owner, name in (
-        (Backend, "probe"), (Backend, "native_scope"), (Backend, "extents"), (Backend, "memory"),
-        (Probe, "write"), (Probe, "gradient"), (Probe, "deleted"), (Probe, "cut_short"),
-        (BackendSpec, "simulator"),
-    ):  # fmt: skip
-        missing = inspect.getattr_static(owner, name)  # also of the base that declares them
-        assert isinstance(missing, Unsupported)
-        assert missing.operation == name
-        assert len(missing.reason) > 10
 
 
 def test_a_spec_is_frozen_and_takes_names_only() -> None:

@@ -213,11 +213,26 @@ class SampleProbe(ModelProbe):
 
     ``model`` makes one with two layers ``first`` and ``second`` of one ``weight``; a layer as
     ``block`` and ``again``; the parameters of ``frozen_names``; a batch norm or the like; a flag
-    ``is_training``, by which it computes; called as ``model(x)``. ``optimizer``, ``step`` and
-    ``optimizer_tensors`` are the framework's.
+    ``is_training``, by which it computes; called as ``model(x)``. ``optimizer``, ``step``,
+    ``optimizer_tensors`` and ``kept`` are the framework's.
     """
 
     frozen_names: frozenset[str] = frozenset({"scale"})
+
+    @abstractmethod
+    def kept(self, x: Tensor, is_parameter: bool) -> Tensor:
+        """``x`` as a model keeps it on the CPU: a parameter, or a buffer."""
+
+    def holding(self, parameters: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> Model:
+        """An object of the class of ``model`` with these attributes, by ``kept``."""
+        held = object.__new__(type(self.model()))
+        one_each: dict[int, Tensor] = {}
+        for is_parameter, tensors in ((True, parameters), (False, buffers)):
+            for name, x in tensors.items():
+                if id(x) not in one_each:
+                    one_each[id(x)] = self.kept(x, is_parameter)
+                vars(held)[name] = one_each[id(x)]
+        return held
 
     def gradient(self, x: Tensor) -> Tensor | None:  # noqa: ARG002
         """The gradient that the framework keeps with ``x``, such as ``x.grad``."""

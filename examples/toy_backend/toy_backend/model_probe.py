@@ -29,10 +29,6 @@ class Sample:
         return x - mean
 
 
-class Held:
-    pass
-
-
 def _variable(*shape: int, kind: str = "trained") -> toy.Variable:
     values = np.arange(np.prod(shape), dtype="float32").reshape(shape) % 5 / 4 - 0.4
     return toy.Variable(toy.array(values, "host"), kind)
@@ -59,11 +55,5 @@ class ToyModelProbe(SampleProbe):
     def optimizer_tensors(self, optimizer: toy.Momentum) -> Mapping[str, toy.Array]:
         return dict(toy.variables(optimizer))
 
-    def holding(
-        self, parameters: Mapping[str, toy.Array], buffers: Mapping[str, toy.Array]
-    ) -> object:
-        held, one_each = Held(), {}
-        for kind, tensors in (("trained", parameters), ("statistic", buffers)):
-            for name, x in tensors.items():
-                vars(held)[name] = one_each.setdefault(id(x), toy.Variable(x, kind))
-        return held
+    def kept(self, x: toy.Array, is_parameter: bool) -> toy.Variable:
+        return toy.Variable(x, "trained" if is_parameter else "statistic")
