@@ -30,7 +30,9 @@ def rows_of(backend: str, spec: str) -> Iterator[Row]:
     yield Row(backend, f"copy_to {bytes_text(64 * MIB)}", own.copy, *copy, 1.05)
     names["n"] = 256 * MIB // 4
     zeros = _waiting("zeros(n, device=device)", own.zeros, names)
-    yield Row(backend, f"zeros {bytes_text(256 * MIB)}", own.zeros, *zeros, 1.1)
+    # NumPy's cost nothing until they are touched: 3 µs for arguments are a fifth of that.
+    limit = 1.3 if backend == "numpy" else 1.1
+    yield Row(backend, f"zeros {bytes_text(256 * MIB)}", own.zeros, *zeros, limit)
     if device.kind == "cpu" and Path("/proc/self/clear_refs").exists():
         yield _peak_row(backend, device)
 

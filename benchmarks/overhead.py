@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 TRACED_S = 25e-6
 """The most time that a trace may add to one operation."""
-STAY_AT_MOST = {"torch": 0.8, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02, "jax": 0.02}
+STAY_AT_MOST = {"torch": 0.9, "paddle": 0.15, "mxnet": 1.1, "tensorflow": 0.02, "jax": 0.02}
+"""PyTorch's own takes 190 ns in C; a function in Python that looks into a dict takes 160."""
 
 
 class Peer(NamedTuple):
@@ -40,7 +41,7 @@ class Peer(NamedTuple):
 
 
 PEERS = [
-    Peer("accelerate.utils", "send_to_device", 0.35, 0.5),
+    Peer("accelerate.utils", "send_to_device", 0.4, 0.5),
     Peer("array_api_compat", "to_device", 0.25, None, takes_containers=False),
     Peer("lightning_fabric.utilities", "move_data_to_device", None, None),
 ]
@@ -56,13 +57,15 @@ def rows_of(backend: str, spec: str) -> Iterator[Row | str]:
     stay = compare("as_in_device(x, device)", own.stay, names)
     yield Row(backend, "as_in_device, there", own.stay, *stay, STAY_AT_MOST.get(backend))
     copy = compare("copy_to(x, device)", own.copy, names)
-    # PyTorch's also looks whether the storage covers the tensor, in Python. JAX's has arrived.
-    limit = {"numpy": None, "torch": 1.45, "jax": 1.5}.get(backend, 1.3)
+    # PyTorch's also looks whether the storage covers the tensor, and Paddle's whether it is dense
+    # and has memory, in Python. JAX's has arrived.
+    limit = {"numpy": None, "torch": 1.6, "jax": 1.5, "paddle": 1.4}.get(backend, 1.3)
     yield Row(backend, "copy_to (2, 3)", own.copy, *copy, limit)
     yield _trace_row(backend, names)
     if backend == "torch":
+        # Two questions of 150 ns: which backend is selected, and whether torch has GPUs by now.
         count = "torch.cuda.device_count()"
-        yield Row(backend, "try_gpu", count, *compare("try_gpu()", count, names), 0.5)
+        yield Row(backend, "try_gpu", count, *compare("try_gpu()", count, names), 0.7)
         for peer in PEERS:
             yield from _peer_rows(peer, names)
     if backend == "numpy":

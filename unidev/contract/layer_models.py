@@ -26,6 +26,9 @@ class ModelVariable(NamedTuple):
     """See ``Stored``."""
 
 
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
+
 class LayerModels(ListedModels):
     """Models made of layers, for frameworks in which a variable has no name that stays the same.
 
@@ -79,7 +82,22 @@ class LayerModels(ListedModels):
 
     def kept(self, model: Any, is_wanted: Callable[[Any], bool]) -> list[Any]:
         """What layers keep in attributes and in containers there, such as optimizers."""
-        return [x for layer in self.all_layers(model) for _, x in found_in(vars(layer), is_wanted)]
+        found: list[Any] = []
+        pending: list[Any] = [vars(layer) for layer in self.all_layers(model)]
+        seen: dict[int, Any] = {}
+        for (
+            held
+        ) in pending:  # not `found_in`, whose names take longer than all else in a small model
+            for x in held.values() if isinstance(held, dict) else held:
+                if type(x) in _PLAIN:
+                    continue
+                if not isinstance(x, (dict, list, tuple)):
+                    if is_wanted(x):
+                        found.append(x)
+                elif id(x) not in seen:
+                    seen[id(x)] = x
+                    pending.append(x)
+        return found
 
     def children(self, part: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
         """The parts inside ``part`` by name, without variables whose ids are in ``seen``.

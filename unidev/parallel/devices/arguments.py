@@ -107,6 +107,8 @@ class Aligned:
         kinds, start = kinds_of(self.lists[0]), int(not first_dimension)
         # The first has its own kinds; only its dimensions may be too few.
         for number, tensors in enumerate(self.lists[1 - start :], 1 - start):
+            if first_dimension and kinds_of(tensors) == kinds:
+                continue
             for position, x in enumerate(tensors):
                 first, shape = kinds[position], tuple(x.shape)
                 if len(shape) < start:

@@ -77,7 +77,8 @@ class KerasModels(LayerModels):
         for layer in self.all_layers(model):
             variables += layer.metrics_variables
             variables += _variables_of(getattr(layer, "optimizer", None))
-        own = self.kept(model, lambda x: isinstance(x, keras_optimizers()))
+        kinds = keras_optimizers()  # once: many objects are asked about
+        own = self.kept(model, lambda x: isinstance(x, kinds))
         for each in (*own, optimizer):
             variables += _variables_of(each)
         unique = {id(variable): variable for variable in variables}

@@ -35,7 +35,8 @@ class TensorFlowModels(Tree):
         """Includes the metrics and the optimizers that ``compile`` has put into the model."""
         variables = [found.variable for found in self.walk(model)]
         variables += optimizers.variables_beside(self.all_layers(model), optimizer)
-        for own in self.kept(model, lambda x: isinstance(x, keras_optimizers())):
+        kinds = keras_optimizers()  # once: many objects are asked about
+        for own in self.kept(model, lambda x: isinstance(x, kinds)):
             variables += optimizers.variables_of(own)
         unique = {id(variable): variable for variable in map(native_variable, variables)}
         for variable in unique.values():
