@@ -49,10 +49,10 @@ nox.needs_version = ">=2024.4.15"
 # uv makes environments faster, where it is installed. Else virtualenv, in a tenth of venv's time.
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
-# Two sessions at once, since one installs while another computes (nox from 2026.8.10 on). Not for
-# sessions that are named, whose output then appears as it comes.
+# Three sessions at once: one installs, or waits for workers, while others compute (nox from 2026.8.10
+# on). Not for sessions that are named, whose output then appears as it comes.
 if hasattr(nox.options, "parallel") and {"-s", "--session", "--sessions"}.isdisjoint(sys.argv):
-    nox.options.parallel = 2
+    nox.options.parallel = 3
     nox.options.allow_parallel = True
 if {"full", "-tfull", "--tag=full", "--tags=full"} & set(sys.argv):
     os.environ["TEST_ALL"] = "1"  # sessions that run beside each other are processes of their own
