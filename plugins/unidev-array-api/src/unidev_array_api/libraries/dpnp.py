@@ -45,8 +45,9 @@ class DpnpBackend(ArrayApiBackend):
         if not found:
             raise PluginError(
                 f"dpnp {dpnp.__version__} finds no device: dpctl.get_devices() is empty. Install "
-                "the driver of a GPU or Intel's OpenCL runtime for CPUs (intel-opencl-rt), and see "
-                "`python -m dpctl --full`.",
+                "the driver of a GPU or Intel's OpenCL runtime for CPUs: intel-opencl-rt, with "
+                "OCL_ICD_FILENAMES=…/lib/libintelocl.so of the virtual environment that it is in. "
+                "See `python -m dpctl --full`.",
                 backend=self.name,
             )
         if found[0].kind == "cpu":
