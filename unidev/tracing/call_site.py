@@ -11,6 +11,7 @@ import linecache
 import os
 import re
 import sys
+from functools import cache
 from inspect import CO_COROUTINE, CO_GENERATOR
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,13 @@ class _Call:
         """Called by a debugger that starts meanwhile; disables tracing in this frame."""
 
 
+@cache
+def _all_of(file: str) -> str:
+    """The beginning of the names of all files of the package, or the module, in ``file``."""
+    is_package = os.path.basename(file).startswith("__init__.")
+    return os.path.dirname(file) + os.sep if is_package else file
+
+
 _own_folders = [os.path.dirname(os.path.dirname(__file__)) + os.sep]
 
 
@@ -99,8 +107,7 @@ class CallSites:
             self._packages.add(name)
             file = getattr(sys.modules.get(name), "__file__", None)
             if file is not None:
-                is_package = os.path.basename(file).startswith("__init__.")
-                self._passed_over.append(os.path.dirname(file) + os.sep if is_package else file)
+                self._passed_over.append(_all_of(file))
         self._is_users.clear()
 
     def here(self) -> tuple[Line, int]:
