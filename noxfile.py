@@ -49,8 +49,8 @@ nox.needs_version = ">=2024.4.15"
 # uv makes environments faster, where it is installed. Else virtualenv, in a tenth of venv's time.
 nox.options.default_venv_backend = "uv|virtualenv"
 nox.options.error_on_missing_interpreters = True
-# Three sessions at once: one installs, or waits for workers, while others compute (nox from 2026.8.10
-# on). Not for sessions that are named, whose output then appears as it comes.
+# Three sessions at once: one installs, or waits for workers, while others compute (nox from
+# 2026.8.10 on). Not for sessions that are named, whose output then appears as it comes.
 if hasattr(nox.options, "parallel") and {"-s", "--session", "--sessions"}.isdisjoint(sys.argv):
     nox.options.parallel = 3
     nox.options.allow_parallel = True
