@@ -61,8 +61,8 @@ def clean_start(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def nothing_loaded(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As in a process that has not used unidev yet; what was loaded comes back afterwards."""
     tables = (
-        loading.loaded_backends, loading.backends_by_type, loading.device_getters,
-        loading.simulators,
+        loading.loaded_backends, loading.backends_by_type, loading.device_getters, loading.copiers,
+        loading.openers, loading.judges, loading.simulators,
     )  # fmt: skip
     before = [dict(table) for table in tables]
     for table in tables:

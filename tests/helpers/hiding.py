@@ -96,7 +96,7 @@ def _forget() -> None:
     discovery._found = None
     tables: tuple[dict[Any, Any], ...] = (
         loading.loaded_backends, loading.backends_by_type, loading.device_getters, loading.copiers,
-        device._devices,
+        loading.openers, loading.judges, device._devices,
     )  # fmt: skip
     others = _loaded or [{} for _ in tables]
     _loaded = [dict(table) for table in tables]

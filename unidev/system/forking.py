@@ -10,10 +10,6 @@ import os
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import FrameType
 
 _PATIENCE_S = 10.0
 """How long a fork waits for imports: one may wait for the thread that forks."""
@@ -48,9 +44,8 @@ def _is_importing() -> bool:
     frames = sys._current_frames()
     # A frame in a variable of its own is a cycle, which keeps what its callers hold.
     del frames[threading.get_ident()]
-    for innermost in frames.values():
-        frame: FrameType | None = innermost
-        imports = False
+    for number in frames:
+        frame, imports = frames.get(number), False
         while frame is not None:
             name = str(frame.f_globals.get("__name__"))
             imports |= name.startswith(("importlib.", "_frozen_importlib"))
