@@ -44,9 +44,8 @@ def set_in(owner: Any, name: str, value: Any) -> None:
 
 REPLACED: tuple[tuple[str, Any, str, Any], ...] = (
     ("a_copy_to_the_gpu_shares_no_byte", Tensor, "cuda", lambda self, *_, **__: self),
-    ("a_copy_to_another_gpu_shares_no_byte a_tensor_that_is_there_is_returned_itself",
-     Tensor, "to", lambda self, *_, **__: self),
-    ("a_copy_back_shares_no_byte", Tensor, "cpu", lambda self, *_, **__: self),
+    ("assignment_takes_indices_from_anywhere",
+     Tensor, "__getitem__", lambda self, index: self.index_select(0, index.to(self.device))),
     ("sparse_tensors_are_on_it_with_their_parts",
      Tensor, "to_sparse", lambda self, **_: self.clone()),
     ("there_are_as_many_as_were_asked_for visible_devices_are_cudas_choice",
@@ -60,7 +59,6 @@ REPLACED: tuple[tuple[str, Any, str, Any], ...] = (
     ("cuda_without_a_number_is_the_current_device",
      Cuda, "device", lambda _: contextlib.nullcontext()),
     ("a_device_that_is_not_there_is_cudas_own_error", Cuda, "set_device", always(None)),
-    ("the_default_device_can_be_one", torch, "set_default_device", always(None)),
     ("none_can_be_visible", Cuda, "is_available", always(True)),
     ("the_accelerator_is_cuda", torch.accelerator, "current_accelerator", always(None)),
     ("memory_is_counted_and_given_back", Cuda, "memory_allocated", always(0)),
@@ -70,6 +68,7 @@ REPLACED: tuple[tuple[str, Any, str, Any], ...] = (
      Tensor, "__add__", lambda a, _: a),
     ("after_it_the_program_goes_on", Cuda, "memory_stats", always({"num_ooms": 0})),
     ("a_process_may_have_a_fraction", Cuda, "set_per_process_memory_fraction", always(None)),
+    ("new_memory_is_filled_where_algorithms_are_deterministic", torch, "empty", torch.zeros),
     ("pinned_memory_is_known_from_other", Tensor, "is_pinned", always(True)),
     ("a_seed_gives_the_same_numbers_on_each", Cuda, "manual_seed_all", always(None)),
     ("the_state_has_16_bytes_and_can_be_restored",
@@ -78,8 +77,10 @@ REPLACED: tuple[tuple[str, Any, str, Any], ...] = (
      torch.random, "fork_rng", lambda **_: contextlib.nullcontext()),
     ("a_stream_is_current_inside_its_block", Cuda, "stream", lambda _: contextlib.nullcontext()),
     ("events_tell_the_time_between_them", Cuda.Event, "elapsed_time", always(0.0)),
-    ("a_model_moves_in_place_with_its_ties gradients_are_those_of_the_cpu",
-     nn.Module, "cuda", lambda self, *_: self),
+    ("normalizing_layers_take_weights_of_the_inputs_precision",
+     nn.LayerNorm, "forward", lambda _, x: nn.functional.layer_norm(x, [4])),
+    ("matrices_are_factored_by_cudas_drivers",
+     torch.linalg, "svdvals", lambda a, driver="": a.sum() + len(driver)),
     ("data_parallel_runs_a_replica_on_each",
      nn.DataParallel, "forward", lambda self, x: self.module(x)),
     ("a_broadcast_is_a_copy_on_each",
@@ -119,7 +120,7 @@ def pointers_are_given() -> None:
     set_in(Tensor, "__dlpack__", lambda self: dlpack(self.cpu()))
 
 
-@caught_by("the_cpu_and_a_gpu_do_not_mix", "two_gpus_do_not_mix")
+@caught_by("the_cpu_and_a_gpu_do_not_mix")
 def operands_are_moved() -> None:
     for name in ("__add__", "__mul__"):
         own = getattr(Tensor, name)

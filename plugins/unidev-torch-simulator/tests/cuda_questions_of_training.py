@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import io
 import multiprocessing
 import os
@@ -115,33 +114,6 @@ def events_tell_the_time_between_them() -> None:
 
 
 @question
-def a_model_moves_in_place_with_its_ties() -> None:
-    net = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    net[1].weight = net[0].weight
-    weight = net[0].weight
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    net.cuda(1)
-    assert net[0].weight is net[1].weight is weight
-    assert weight.device.index == 1
-    before = weight.detach().clone()
-    net(ones(1, 3)).sum().backward()
-    optimizer.step()
-    assert (weight.grad.device.index, torch.equal(weight, before)) == (1, False)
-
-
-@question
-def gradients_are_those_of_the_cpu() -> None:
-    torch.manual_seed(0)
-    net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
-    there, x = copy.deepcopy(net).cuda(1), torch.randn(2, 3, 6, 6)
-    assert there[0].weight.device.index == 1
-    net(x).square().sum().backward()
-    there(x.cuda(1)).square().sum().backward()
-    for ours, theirs in zip(there.parameters(), net.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad.cpu(), theirs.grad)
-
-
-@question
 def data_parallel_runs_a_replica_on_each() -> None:
     seen: list[int] = []
 
@@ -222,6 +194,43 @@ def complex_solutions_are_those_of_the_cpu() -> None:
     a, b = torch.randn(3, 3, dtype=torch.complex64), torch.randn(2, 3, dtype=torch.complex64)
     found = torch.linalg.lu_solve(*torch.linalg.lu_factor(a.cuda(1)), b.cuda(1), left=False)
     torch.testing.assert_close((found @ a.cuda(1)).cpu(), b)
+
+
+@question
+def normalizing_layers_take_weights_of_the_inputs_precision() -> None:
+    """CUDA's kernels do, and keep statistics in float32; the CPU's take float32 for half, too."""
+    x = torch.randn(2, 4, device="cuda:1").half().requires_grad_()
+    for layer in (nn.LayerNorm(4).cuda(1), nn.GroupNorm(2, 4).cuda(1)):
+        said = error_of(RuntimeError, partial(layer, x))
+        assert said == "expected scalar type Half but found Float"
+        result = layer.half()(x)
+        result.square().sum().backward()
+        exact = layer.float()(x.float())
+        assert (result.dtype, result.tolist()) == (torch.half, exact.half().tolist())
+        assert (x.grad.dtype, layer.weight.grad.dtype) == (torch.half, torch.float)
+    _, *statistics = torch.native_layer_norm(x, [4], None, None, 1e-5)
+    assert [each.dtype for each in statistics] == [torch.float] * 2
+
+
+@question
+def matrices_are_factored_by_cudas_drivers() -> None:
+    """By gels alone, without a rank; by cuSOLVER's names; without pivots, which LAPACK lacks."""
+    a, linalg = torch.randn(2, 4, 3, device="cuda:1"), torch.linalg
+    found = linalg.lstsq(a, ones(2, 4, 1))
+    torch.testing.assert_close(found.solution, linalg.pinv(a) @ ones(2, 4, 1))
+    assert found.rank.numel() == found.singular_values.numel() == 0
+    said = error_of(RuntimeError, lambda: linalg.lstsq(a, ones(2, 4, 1), driver="gelsd"))
+    assert "`driver` other than `gels` is not supported on CUDA" in said
+    for driver in ("gesvd", "gesvdj", "gesvda"):
+        torch.testing.assert_close(linalg.svdvals(a, driver=driver), linalg.svdvals(a))
+    assert "unknown svd driver" in error_of(RuntimeError, lambda: linalg.svd(a, driver="gelsd"))
+    for each in (a, a.mT):
+        none, lower, upper = linalg.lu(each, pivot=False)
+        assert none.numel() == 0
+        torch.testing.assert_close(lower @ upper, each)
+    square = torch.tensor([[4.0, 2], [2, 3]], device="cuda:1")
+    both, pivots = linalg.lu_factor(square, pivot=False)
+    assert (both.tolist(), pivots.tolist()) == ([[4, 2], [0.5, 2]], [1, 2])
 
 
 @question

@@ -165,7 +165,7 @@ RIGHT = {
         "q = torch.ones(1, 2, 16, 8, device='cuda')\nmask = torch.zeros(16, 16, device='cuda')\n"
         "assert can(q.half()) == (True, True) and can(q.half()[..., :7]) == (True, False)\n"
         "assert can(q) == can(q.half(), mask.half()) == (False, True)\n"
-        "assert can(q.double()) == (False, False)\n"
+        "assert can(q.double()) == (False, False) and is_flash_attention_available()\n"
         "chosen = torch._fused_sdp_choice\n"
         "assert chosen(q.half(), q.half(), q.half()) == 1 and chosen(q, q, q) == 2\n"
         "with sdpa_kernel(B.FLASH_ATTENTION):\n"

@@ -58,13 +58,6 @@ def test_tensors_of_two_devices_are_refused_in_torchs_words(
     assert torch.equal(q.cpu(), torch.ones(3, 3))
 
 
-def test_an_index_on_the_cpu_is_taken_as_on_cuda() -> None:
-    x = torch.arange(3.0, device=SIM)
-    assert x[torch.tensor([2, 0])].tolist() == [2.0, 0.0]
-    x[torch.tensor([True, False, False])] = 5
-    assert x.tolist() == [5.0, 1.0, 2.0]
-
-
 @pytest.mark.parametrize(
     "compute",
     [

@@ -7,6 +7,7 @@ import math
 import warnings
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+from unittest import SkipTest
 
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
@@ -146,13 +147,17 @@ def _line(text: object) -> str:
 
 def _samples(op: Any, dtype: torch.dtype, has_gradient: bool) -> Iterator[Any]:
     every = op.sample_inputs("cpu", dtype, requires_grad=has_gradient)
+    if op.name == "linalg.lstsq":  # whose other drivers CUDA refuses
+        every = (sample for sample in every if sample.kwargs["driver"] == "gels")
+    if op.name == "renorm" and dtype.is_complex:  # NaN on the CPU, which takes float64 for it
+        every = (sample for sample in every if sample.args[0] != math.inf)
     small = [each for each in islice(every, OF_SO_MANY) if _size(each) <= LARGEST]
     step = max(1, math.ceil(len(small) / SAMPLES))
     yield from small[::step]
     if dtype not in op.supported_dtypes("cpu"):
         return  # no sparse ones to compare with
     for layout in filter(op.supports_sparse_layout, _SPARSE):
-        with contextlib.suppress(NotImplementedError):  # torch lists no samples of some
+        with contextlib.suppress(NotImplementedError, SkipTest):  # torch lists no samples of some
             every = op.sample_inputs_sparse(layout, "cpu", dtype, requires_grad=False)
             yield from [each for each in islice(every, SPARSE_SAMPLES) if _size(each) <= LARGEST]
 
@@ -237,7 +242,7 @@ class _Comparison:
         stays = self._op.name in _STAY_ON_THE_CPU
 
         def place_of(_: int, tensor: torch.Tensor) -> torch.device:
-            return _CPU if stays and not tensor.is_floating_point() else self._device
+            return _CPU if stays and tensor.dtype == torch.int64 else self._device
 
         parts = _parts(self._sample)
         here = self._widened(_moved(parts, lambda _, __: _CPU, _CPU))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 LISTED = Path(__file__).with_name("listed.csv")
-DTYPES = ("float32", "float16", "bfloat16", "complex32")
+DTYPES = ("float32", "float16", "bfloat16", "complex32", "complex64")
 HANGS_AFTER_S = 60.0
 STARTS_WITHIN_S = 300.0
 PROCESSES = 2

@@ -482,4 +482,28 @@ inline void masked_fill(const c10::OperatorHandle& op, torch::jit::Stack* stack)
   fallback(op, stack);
 }
 
+// As make_info does in torch's TensorAdvancedIndexing.cpp: what is assigned by is moved, what is read by
+// is refused.
+inline void index_put(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto begin = stack->end() - op.schema().arguments().size();
+  const c10::Device device = begin[0].toTensor().device();
+  const auto moved = [&](const c10::IValue& value) {
+    return value.isTensor() && value.toTensor().defined() && value.toTensor().device().type() == kSim
+        ? c10::IValue(value.toTensor().to(device))
+        : value;
+  };
+  c10::impl::GenericList indices(begin[1].toList().elementType());
+  for (const c10::IValue& each : begin[1].toListRef()) {
+    indices.push_back(moved(each));
+  }
+  begin[1] = std::move(indices);
+  if (begin[2].toTensor().dim() == 0) {
+    begin[2] = moved(begin[2]);
+  }
+  if (device.type() != kSim && begin[2].toTensor().device() == device) {
+    return torchs_own(op, stack);
+  }
+  fallback(op, stack);
+}
+
 } // namespace unidev_sim

@@ -233,6 +233,46 @@ inline void product_in_dtype(const c10::OperatorHandle& op, torch::jit::Stack* s
       stack);
 }
 
+inline void check_precision(const at::Tensor& input, const c10::IValue& parameter) {
+  if (kAsCuda && parameter.isTensor() && parameter.toTensor().defined()) {
+    const at::ScalarType found = parameter.toTensor().scalar_type();
+    TORCH_CHECK(
+        found == input.scalar_type(), "expected scalar type ", input.scalar_type(), " but found ", found);
+  }
+}
+
+// CUDA's kernels of two layers read weights in the input's precision. The CPU's take float32, too.
+inline void group_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto begin = stack->end() - op.schema().arguments().size();
+  check_precision(begin[0].toTensor(), begin[1]);
+  check_precision(begin[0].toTensor(), begin[2]);
+  torchs_own(op, stack);
+}
+
+// By way of float32, so that the statistics are kept in it.
+inline void layer_norm(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto begin = stack->end() - op.schema().arguments().size();
+  const at::Tensor input = begin[0].toTensor();
+  const bool is_forward = begin[1].isIntList();
+  check_precision(input, begin[is_forward ? 2 : 5]);
+  check_precision(input, begin[is_forward ? 3 : 6]);
+  if (!is_narrow(input.scalar_type())) {
+    return torchs_own(op, stack);
+  }
+  for (auto value = begin; value != stack->end(); ++value) {
+    if (value->isTensor() && value->toTensor().defined()) {
+      *value = value->toTensor().to(at::kFloat);
+    }
+  }
+  torchs_own(op, stack);
+  const auto results = stack->end() - 3;
+  for (auto result = results; result != (is_forward ? results + 1 : stack->end()); ++result) {
+    if (result->toTensor().defined()) {
+      *result = result->toTensor().to(input.scalar_type());
+    }
+  }
+}
+
 // Of complex numbers the CPU has no kernel in any precision.
 inline void nansum(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   c10::IValue& self = *(stack->end() - op.schema().arguments().size());

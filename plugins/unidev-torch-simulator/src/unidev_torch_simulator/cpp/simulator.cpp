@@ -7,6 +7,7 @@
 #include "fallback.h"
 #include "half.h"
 #include "layers.h"
+#include "linalg.h"
 #include "refused.h"
 
 #if UNIDEV_AS_CUDA
@@ -282,6 +283,13 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
              &unidev_sim::convolution<&unidev_sim::by_float32<unidev_sim::Lacking::speed>>>());
   m.impl("convolution_backward", UNIDEV_ON_HOST(by_float32<unidev_sim::Lacking::speed>));
 
+  m.impl(
+      "_index_put_impl_", torch::CppFunction::makeFromBoxedFunction<&unidev_sim::index_put>());
+  for (const char* name : {"native_layer_norm", "native_layer_norm_backward"}) {
+    m.impl(name, UNIDEV_ON_HOST(layer_norm));
+  }
+  m.impl("native_group_norm", UNIDEV_ON_HOST(group_norm));
+
   // Composite, and calls a kernel for the device of its own (2.13).
   m.impl("conj_physical_", torch::CppFunction::makeFromBoxedFunction<&fallback>());
 
@@ -307,6 +315,16 @@ TORCH_LIBRARY_IMPL(aten, UNIDEV_KEY, m) {
   UNIDEV_REFUSE_SCALED(m)
 #if UNIDEV_AS_CUDA
   m.impl("_fused_sdp_choice", &unidev_sim::choice_of_attention);
+  m.impl("linalg_lstsq.out", UNIDEV_ON_HOST(least_squares));
+  for (const char* name : {"_linalg_svd", "_linalg_svd.U"}) {
+    m.impl(name, UNIDEV_ON_HOST(singular_values));
+  }
+  for (const char* name : {"linalg_lu_factor_ex", "linalg_lu_factor_ex.out"}) {
+    m.impl(name, UNIDEV_ON_HOST(lu_factor));
+  }
+  for (const char* name : {"linalg_lu", "linalg_lu.out"}) {
+    m.impl(name, UNIDEV_ON_HOST(lu));
+  }
 #endif
   m.impl("histc", &unidev_sim::histc);
   m.impl("native_dropout", UNIDEV_FORMULA(native_dropout));

@@ -4,8 +4,11 @@
 #include "hooks.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/Context.h>
 #include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
+#include <ATen/native/ResizeCommon.h>
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/_local_scalar_dense_native.h>
@@ -28,14 +31,31 @@ inline void check_pinning(std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "only dense CPU tensors can be pinned");
 }
 
+inline at::Tensor on_host(const at::Tensor& tensor);
+
+inline bool is_filling() {
+  const at::Context& context = at::globalContext();
+  return C10_UNLIKELY(context.deterministicAlgorithms()) && context.deterministicFillUninitializedMemory();
+}
+
+// use_deterministic_algorithms fills new memory, by NaN or the largest integer.
+inline at::Tensor filled(at::Tensor made) {
+  if (is_filling() && made.numel() > 0) {
+    const at::AutoDispatchBelowADInplaceOrView guard;
+    at::Tensor host = on_host(made);
+    at::native::fill_empty_deterministic_(host);
+  }
+  return made;
+}
+
 inline at::Tensor empty(
     at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<c10::Layout>,
     std::optional<c10::Device> device, std::optional<bool> pin_memory,
     std::optional<c10::MemoryFormat> memory_format) {
   check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
-  return at::detail::empty_generic(
-      size, allocator(), kSimKeys, checked_dtype(c10::dtype_or_default(dtype)), memory_format);
+  return filled(at::detail::empty_generic(
+      size, allocator(), kSimKeys, checked_dtype(c10::dtype_or_default(dtype)), memory_format));
 }
 
 inline at::Tensor empty_strided(
@@ -44,8 +64,8 @@ inline at::Tensor empty_strided(
     std::optional<bool> pin_memory) {
   check_pinning(pin_memory);
   c10::OptionalDeviceGuard guard(device);
-  return at::detail::empty_strided_generic(
-      size, stride, allocator(), kSimKeys, checked_dtype(c10::dtype_or_default(dtype)));
+  return filled(at::detail::empty_strided_generic(
+      size, stride, allocator(), kSimKeys, checked_dtype(c10::dtype_or_default(dtype))));
 }
 
 // Zeros without memory, which autograd takes for a gradient that is zero everywhere.
@@ -241,7 +261,12 @@ inline const at::Tensor& resize(
     const size_t needed = (self.storage_offset() + self.numel()) * self.dtype().itemsize();
     if (self.numel() > 0 && needed > self.storage().nbytes()) {
       TORCH_CHECK(self.storage().resizable(), "Trying to resize storage that is not resizable");
+      const size_t before = self.storage().nbytes();
       resize_storage(self.storage(), needed);
+      if (is_filling()) {
+        const at::AutoDispatchBelowADInplaceOrView guard;
+        at::native::fill_resize_deterministic_(on_host(self), static_cast<int64_t>(before));
+      }
     }
   }
   if (memory_format) {
