@@ -52,3 +52,9 @@ def exchanged_by(_: Any = None) -> dict[str, Any]:
     found, exchange = exchanged(), unidev.group().exchange
     engines = exchange.engines.of(unidev.active_backend())
     return {**found, "engines": [type(engine).__name__ for engine in engines]}
+
+
+def drawn_by_mxnet() -> float:
+    import mxnet
+
+    return float(mxnet.np.random.uniform(size=(1,))[0])

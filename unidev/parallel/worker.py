@@ -53,6 +53,9 @@ def prepare_forks(backend: str, preparation: bytes, workers: int) -> None:
 
     Of the framework the modules alone: a ``Backend`` begins with its devices, which differ.
     """
+    # As in a new process: MXNet handles a crash by itself where nobody else does at its import.
+    quiet = Path(os.devnull).open("w")  # noqa: SIM115  until each fork names its own file
+    faulthandler.enable(quiet)
     _prepare(pickle.loads(preparation))  # noqa: S301  our starter's
     spec = backend_spec(backend)
     slow = spec.forks.slow_modules if workers > len(os.sched_getaffinity(0)) else ()

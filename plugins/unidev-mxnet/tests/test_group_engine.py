@@ -53,3 +53,8 @@ def test_a_run_exchanges_by_it() -> None:
 
 def test_between_hosts_whose_names_resolve_to_loopback(tmp_path: Path) -> None:
     check_two_hosts("mxnet", tmp_path)
+
+
+def test_forked_workers_draw_different_numbers() -> None:
+    found = unidev.run(engine_samples.drawn_by_mxnet, workers=3, backend="mxnet", start="fork")
+    assert len({*found}) == 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from unidev.contract import BackendSpec, SimulatedGpus, Simulator, hookimpl, unsupported
+from unidev.contract import BackendSpec, Forks, SimulatedGpus, Simulator, hookimpl
 from unidev_mxnet.importing import load_backend
 
 
@@ -44,5 +44,14 @@ def unidev_register_backend() -> BackendSpec:
         load=load_backend,
         simulator=MxnetSimulator,
         group_setting="unidev_mxnet.group:MxnetSetting",
-        forks=unsupported("MXNet schedules with one thread in a fork (MXNET_MP_WORKER_NTHREADS)"),
+        forks=Forks(
+            modules=(
+                "unidev_mxnet.collectives",
+                "unidev_mxnet.group.engine",
+                "unidev_mxnet.models",
+            ),
+            reads=("MXNET_", "DMLC_"),
+            reseed="unidev_mxnet.devices:seed_anew",
+            simulates=True,
+        ),
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from typing import Any
 
+from mxnet import random  # type: ignore[import-untyped]
 from mxnet.context import Context  # type: ignore[import-untyped]
 
 _CPU, GPU, PINNED, SHARED = 1, 2, 3, 5
@@ -68,3 +70,8 @@ class SharedContext(Context):  # type: ignore[misc]  # MXNet is untyped
     def __reduce__(self) -> tuple[Any, ...]:
         # A model's parameters store their contexts: loading a saved model must not need unidev.
         return Context, (self.device_type, self.device_id)
+
+
+def seed_anew() -> None:
+    """Give each device's generator a seed of its own: in all forks they are in one state."""
+    random.seed(int.from_bytes(os.urandom(3), "little"))

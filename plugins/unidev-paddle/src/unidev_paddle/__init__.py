@@ -1,6 +1,6 @@
 """The PaddlePaddle backend of unidev. Importing it imports no framework."""
 
-from unidev.contract import BackendSpec, hookimpl, unsupported
+from unidev.contract import BackendSpec, Forks, hookimpl
 
 
 @hookimpl
@@ -17,5 +17,13 @@ def unidev_register_backend() -> BackendSpec:
         load="unidev_paddle.backend:PaddleBackend",
         simulator="unidev_paddle.simulator:PaddleSimulator",
         group_setting="unidev_paddle.group:PaddleSetting",
-        forks=unsupported("Paddle reads its simulated devices at its import, and is not tested"),
+        forks=Forks(
+            modules=(
+                "unidev_paddle.collectives",
+                "unidev_paddle.group.engine",
+                "unidev_paddle.models",
+            ),
+            reads=("FLAGS_", "GLOG_"),
+            reseed="unidev_paddle.framework:seed_anew",
+        ),
     )

@@ -27,6 +27,11 @@ def run_as_written(*packages: str) -> None:
     core.eval_frame_skip_file_prefix(tuple(folder + os.sep for folder in folders))
 
 
+def seed_anew() -> None:
+    """Give this process's generators a seed of its own: in all forks they are in one state."""
+    paddle.seed(int.from_bytes(os.urandom(4), "little"))
+
+
 def check_eager(operation: str) -> None:
     """Raise ``in_static_graph`` while a static graph is being built."""
     if not paddle.in_dynamic_mode():
