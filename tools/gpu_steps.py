@@ -72,6 +72,7 @@ def _steps() -> Iterator[Step]:
     """Cheap and telling ones first."""
     yield Step("doctor.healthy", ("-m", "unidev", "doctor", "--json", "--backend", "{backend}"))
     yield _conform("hardware", "--profile", "hardware", short=())
+    yield Step("orders.streams", (str(ROOT / "tools/orders_of_streams.py"),), needs=("torch",))
     for name, (least, needs) in _EXAMPLES.items():
         file = str(ROOT / f"examples/{name}.py")
         yield Step(f"examples.{name}", (file,), least=least, needs=needs, is_simulated_too=True)

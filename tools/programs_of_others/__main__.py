@@ -2,7 +2,8 @@
 
 Each suite of ``suites.toml`` has an environment of its own in the user's cache folder, where its
 first run installs what it needs. ``--checkout FOLDER`` is for suites run from a repository;
-``--without`` runs without simulated GPUs; more words go to pytest, whose exit code this one is.
+``--late report`` reports races; ``--without`` runs without simulated GPUs; more words go to pytest,
+whose exit code this one is.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ def main(words: list[str] | None = None) -> int:
     )  # fmt: skip
     parser.add_argument("suite", choices=[*SUITES], metavar="SUITE")
     parser.add_argument("--checkout", type=Path, metavar="FOLDER")
+    parser.add_argument("--late", metavar="1|report|FILE.jsonl", help="GPUs that lose every race")
     parser.add_argument("--without", action="store_true", help="no simulated GPUs")
     given, more = parser.parse_known_args(words)
     suite = SUITES[given.suite]
@@ -56,7 +58,8 @@ def main(words: list[str] | None = None) -> int:
         stamp.write_text("\n".join(wanted), "utf-8")
     source = given.checkout.resolve() if mark else next((folder / "source").glob("*"), folder)
     # Accelerate's tests fill 90 % of the free memory: without a limit, of the host's.
-    simulate = ["simulate", "--as", "cuda", "--gpus", "2", "--memory", "4GiB", "--"]
+    simulate = ["simulate", "--as", "cuda", "--gpus", "2", "--memory", "4GiB"]
+    simulate += [f"--late={given.late}"] * bool(given.late) + ["--"]
     started = [] if given.without else [str(python.with_name("unidev")), *simulate]
     command = [*started, str(python), "-m", "pytest", *pytest_options(suite, source), *more]
     own = {name: x for name, x in os.environ.items() if not name.startswith("UNIDEV_SIM")}

@@ -86,22 +86,6 @@ def cpu_computes_with_a_result_on_its_way(mended: bool) -> Any:
     return (host + 1).tolist(), [3.0] * 6  # second
 
 
-@race("pytorch/pytorch#137951")
-def results_on_their_way_are_joined(mended: bool) -> Any:
-    parts = [on_gpu(i).to("cpu", non_blocking=True) for i in range(2)]  # first
-    if mended:
-        cuda.synchronize()
-    return torch.cat(parts).tolist(), [0.0] * 6 + [1.0] * 6  # second
-
-
-@race("pytorch/pytorch#140296")
-def two_results_on_their_way_are_compared(mended: bool) -> Any:
-    x, y = (on_gpu(i).to("cpu", non_blocking=True) for i in range(2))  # first
-    if mended:
-        cuda.synchronize()
-    return (y - x).sum().tolist(), 6.0  # second
-
-
 @race("Comfy-Org/ComfyUI#6124")
 def event_is_asked_once_and_the_answer_dropped(mended: bool) -> Any:
     host = on_gpu(4.0).to("cpu", non_blocking=True)  # first
@@ -120,16 +104,6 @@ def consumer_does_not_wait_for_the_copying_stream(mended: bool) -> Any:
     if mended:
         cuda.current_stream().wait_stream(side)
     return (target * 2).tolist(), [14.0] * 6  # second
-
-
-@race("meta-pytorch/torchrec#3306")
-def forward_does_not_wait_for_the_prefetch(mended: bool) -> Any:
-    prefetch, rows = cuda.Stream(), on_gpu(2.0)
-    with cuda.stream(prefetch):
-        batch = rows * 3  # first
-    if mended:
-        cuda.current_stream().wait_stream(prefetch)
-    return (batch + 1).tolist(), [7.0] * 6  # second
 
 
 @race("huggingface/trl#7195")
@@ -348,6 +322,21 @@ def event_is_recorded_again_and_one_never() -> Any:
         z = x + 1
     cuda.current_stream().wait_stream(side)
     return (y + z).tolist(), [9.0] * 6
+
+
+@no_race
+def time_between_events_is_known_once_they_are_over() -> Any:
+    begin, end = (torch.Event(NAME, enable_timing=True) for _ in range(2))
+    for event in (begin, end):
+        on_gpu().add_(1)
+        event.record()
+    try:
+        found = begin.elapsed_time(end)
+    except RuntimeError:
+        cuda.synchronize()
+        found = begin.elapsed_time(end)
+        return found >= 0, True
+    return found, "an error"
 
 
 @no_race

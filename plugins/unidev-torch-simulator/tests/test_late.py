@@ -106,28 +106,6 @@ def test_the_page_goes_from_a_race_to_its_repair(tmp_path: Path) -> None:
     assert (mended.stdout, mended.stderr, mended.returncode) == ("mean loss: 4.0\n", "", 0)
 
 
-_SIDE_STREAM = """
-import unidev
-import torch
-gpu = unidev.gpu(0)
-x = unidev.ones(9, device=gpu)
-unidev.synchronize()
-with torch.Stream(gpu.native):
-    y = unidev.copy_to(x, gpu, non_blocking=True)
-del x
-others = [unidev.zeros(9, device=gpu) for _ in range(3)]
-unidev.synchronize(gpu)
-print(unidev.to_numpy(y).sum())
-"""
-
-
-@pytest.mark.parametrize("name", ["cuda", None])
-def test_what_unidev_queues_keeps_its_source(name: str | None) -> None:
-    for late in ("1", "report"):
-        done = run("-c", _SIDE_STREAM, late=late, name=name)
-        assert (done.stdout, done.returncode) == ("9.0\n", 0), done.stderr
-
-
 @pytest.mark.parametrize(("end", "status"), [("int('own')", 1), ("raise SystemExit(3)", 3)])
 def test_a_program_that_fails_has_its_races_and_its_own_status(
     end: str, status: int, tmp_path: Path
@@ -194,44 +172,16 @@ def test_a_new_operator_for_which_the_host_may_wait_is_seen() -> None:
     assert found - looked_at == set()
 
 
+def test_late_devices_wait_where_a_card_is_assumed_to() -> None:
+    words = ("-m", "unidev", "simulate", "--gpus", "2", "--", sys.executable)
+    done = run(*words, str(HERE.parents[2] / "tools" / "orders_of_streams.py"))
+    assert done.returncode == 0, done.stdout
+
+
 def _is_tagged(aten: Any, name: str) -> bool:
     base, _, overload = name.removeprefix("aten::").partition(".")
     tags = {str(tag) for tag in getattr(getattr(aten, base), overload or "default").tags}
     return bool(tags & {"Tag.dynamic_output_shape", "Tag.data_dependent_output"})
-
-
-def test_a_fork_beside_work_on_late_devices_does_not_hang() -> None:
-    done = run("-c", _FORKS, name=None)
-    assert done.returncode == 0, done.stderr
-
-
-_FORKS = """
-import os, sys, threading
-import unidev
-unidev.gpu(0)
-import torch
-sys.setswitchinterval(1e-5)
-x = torch.ones(50, 60, device="sim")
-
-def work(until=lambda: done):
-    while True:
-        x.t().to("sim:1").add_(1)
-        if until():
-            return
-
-done = []
-work(lambda: True)
-threads = [threading.Thread(target=work) for _ in range(4)]
-for each in threads:
-    each.start()
-for _ in range(30):
-    child = os.fork()
-    if child == 0:
-        torch.ones(3, device="sim").add_(1)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-done.append(True)
-"""
 
 
 def test_a_trace_has_the_races(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -21,14 +22,16 @@ PROGRAM = run_operators.__file__
 AS_NAMES = ("sim",) if building.installed_torch().accelerator else ("cuda", "sim")
 
 
-def test_a_drawn_twentieth_of_the_operators_does_as_on_the_cpu() -> None:
+@pytest.mark.parametrize(("late", "of"), [("", "30"), ("1", "50")])
+def test_drawn_operators_do_as_on_the_cpu(late: str, of: str) -> None:
     # Drawn by what is judged: the same for one state of the simulator, others for the next.
     drawn = random.Random(repr(building._sources()))
     name, seed = drawn.choice(AS_NAMES), drawn.randrange(10**6)
-    words = [PROGRAM, "--name", name, "--draw", "20", "--seed", str(seed), "--processes", "1"]
+    words = [PROGRAM, "--name", name, "--draw", of, "--seed", str(seed), "--processes", "1"]
     done = subprocess.run(
-        [sys.executable, *words], capture_output=True, text=True, timeout=600, check=False
-    )
+        [sys.executable, *words], env={**os.environ, "UNIDEV_SIMULATE_LATE": late},
+        capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, f"{done.stdout}{done.stderr}\nagain: python {' '.join(words)}"
 
 

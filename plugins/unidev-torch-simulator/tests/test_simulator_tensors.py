@@ -130,17 +130,6 @@ def test_too_much_memory_is_torchs_own_error_and_is_not_counted() -> None:
     del kept
 
 
-def test_views_share_memory() -> None:
-    x = torch.arange(24.0, device=SIM).reshape(2, 3, 4)
-    for view in (x[1], x.transpose(0, 2), x.unfold(2, 2, 1), x.expand(5, 2, 3, 4), x.view(6, 4)):
-        assert view.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
-    x[0].t()[1, 2].fill_(-1)
-    assert x[0, 2, 1].item() == -1
-    c = torch.randn(3, dtype=torch.cfloat, device=SIM)
-    assert torch.view_as_real(c).data_ptr() == c.data_ptr()
-    assert torch.view_as_complex(torch.view_as_real(c)).data_ptr() == c.data_ptr()
-
-
 def test_out_and_storage_can_be_resized() -> None:
     out = torch.empty(0, device=SIM)
     torch.add(torch.ones(5, device=SIM), 1, out=out)

@@ -104,7 +104,10 @@ class Child:
 
 
 def _environment(name: str) -> dict[str, str]:
-    inherited = {key: value for key, value in os.environ.items() if "UNIDEV_SIM" not in key}
+    inherited = {
+        key: value for key, value in os.environ.items()
+        if "UNIDEV_SIM" not in key or key == "UNIDEV_SIMULATE_LATE"
+    }  # fmt: skip
     named = {} if name == "sim" else {"UNIDEV_SIMULATE_AS": name}
     return {
         **inherited,

@@ -177,7 +177,10 @@ class Call {
     const LateLock lock(late);
     const uint32_t slot = late.current(device_.index());
     late_.emplace(late.launch(slot, op_.schema().name().c_str(), line));
-    if (is_waiting(op_, *stack_)) {
+    const auto is_lent = [&](const at::Tensor& tensor) {
+      return std::any_of(loans_.begin(), loans_.end(), [&](const Loan& loan) { return loan.cpu.is_same(tensor); });
+    };
+    if (is_waiting(op_, *stack_, is_lent)) {
       late.synchronize(slot);
     }
     for (const Loan& loan : loans_) {

@@ -769,21 +769,26 @@ inline const std::unordered_set<std::string>& waiting_operators() {
   return names;
 }
 
-// Whether the host waits for the operator's result.
-inline bool is_waiting(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+// Whether the host waits for the operator's result; `is_lent` tells the device's tensors from the host's.
+template <typename IsLent>
+bool is_waiting(const c10::OperatorHandle& op, const torch::jit::Stack& stack, const IsLent& is_lent) {
   const auto& arguments = op.schema().arguments();
   const auto begin = stack.end() - arguments.size();
   const std::string& name = op.schema().name();
   if (name == "aten::index" || name == "aten::_index_put_impl_" || name == "aten::index_put_" ||
       name == "aten::_unsafe_index") {
     // By nonzero(), for masks alone (TensorAdvancedIndexing.cpp, expandTensors).
+    int64_t indices = 0, masks = 0;
     for (const c10::IValue& each : begin[1].toListRef()) {
-      if (each.isTensor() && each.toTensor().defined() &&
-          (each.toTensor().scalar_type() == at::kBool || each.toTensor().scalar_type() == at::kByte)) {
-        return true;
+      if (each.isTensor() && each.toTensor().defined()) {
+        const at::ScalarType type = each.toTensor().scalar_type();
+        ++indices;
+        masks += type == at::kBool || type == at::kByte;
       }
     }
-    return false;
+    // One mask and the host's number are masked_fill (TensorAdvancedIndexingUtils.h).
+    return masks > 0 && !(indices == 1 && arguments.size() > 3 && begin[2].toTensor().numel() == 1 &&
+                          !is_lent(begin[2].toTensor()) && !begin[3].toBool());
   }
   if (name == "aten::repeat_interleave" && stack.back().isInt()) {
     return false;  // its size is given (Repeat.h)
