@@ -163,7 +163,7 @@ def test_the_command_runs_where_unidev_is_not_installed(tmp_path: Path) -> None:
     words = ("out", "--backend", "numpy", "--short", "--only")
     done = command(*words, "examples.use_gpu", "--simulate", "2")
     assert done.returncode == 3, done.stderr
-    assert done.stderr.splitlines()[-1].startswith("incomplete: 1 pass, 24 left; ")
+    assert done.stderr.splitlines()[-1].startswith("incomplete: 1 pass, 25 left; ")
     assert "it shows nothing about any" in (tmp_path / "out/gpu-report.md").read_text()
     assert "begun with other simulated" in command(*words, "doctor").stderr
     assert "no step is called mars" in command("other", "--only", "mars").stderr
