@@ -25,11 +25,13 @@ def copies_are_left_out_of_graphs(backend):
 @torch_mutant("compiled.likenesses")
 def likenesses_are_made_where_graphs_begin(backend):
     """A tensor like a traced one is made on the CPU, as a framework's default device would say."""
+    import torch
+
     _forget_graphs()
 
     @replace(backend)
     def full_like(self, x, value):
-        return self.full(tuple(x.shape), value, x.dtype, self.cpu)
+        return torch.full(tuple(x.shape), value, dtype=x.dtype, device="cpu")
 
 
 @mutant(
