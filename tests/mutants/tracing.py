@@ -81,21 +81,16 @@ def refusal_becomes_another_error(sound, self, error):
 @mutant("tracer.scopes_nest", "tracer.scopes_left_in_any_order")
 def inner_scope_ends_the_outer_tracing(backend):
     """When the inner scope is left, the outer hears nothing: a thread has one slot, set to None."""
-
-    @replace(Recording)
-    @contextmanager
-    def scope(self, begin, end):
-        self.scopes.append(Scope(begin, end))
-        try:
-            yield
-        finally:
-            self.scopes.clear()
+    _end_scopes_by("clear")
 
 
 @mutant("tracer.scopes_left_in_any_order")
 def scope_that_is_left_takes_out_the_last(backend):
     """Scopes are popped: one that is left early takes the place of another."""
+    _end_scopes_by("pop")
 
+
+def _end_scopes_by(method):
     @replace(Recording)
     @contextmanager
     def scope(self, begin, end):
@@ -103,7 +98,7 @@ def scope_that_is_left_takes_out_the_last(backend):
         try:
             yield
         finally:
-            self.scopes.pop()
+            getattr(self.scopes, method)()
 
 
 @mutant("tracer.threads_hear_their_own")

@@ -48,11 +48,6 @@ def test_an_uncommitted_array_is_on_its_device_and_a_copy_is_committed():
     assert unidev.ones(3).committed
 
 
-def test_results_stay_with_committed_operands():
-    x = unidev.ones(3, device="gpu:2")
-    assert str(unidev.device_of(x * 2 + 1)) == "gpu:2"
-
-
 def test_counting_devices_starts_no_runtime(python: Python):
     done = python(
         "import unidev, jax\n"

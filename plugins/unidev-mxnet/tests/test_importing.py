@@ -1,17 +1,14 @@
 """What selecting the backend does to the process."""
 
+import pytest
 
-def test_registering_imports_neither_mxnet_nor_numpy(python):
-    done = python(
+PROGRAMS = {
+    "registering imports neither mxnet nor numpy": (
         "import sys, unidev\n"
         "assert 'mxnet' in unidev.list_backends()\n"
         "assert 'mxnet' not in sys.modules and 'numpy' not in sys.modules"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_nothing_of_numpy_changes_but_bool_and_no_log_handler_is_left(python):
-    done = python(
+    ),
+    "nothing of numpy changes but bool and no log handler is left": (
         "import logging, warnings, numpy as np\n"
         "names = lambda: {n: v for n, v in vars(np).items() if not isinstance(v, type(np))}\n"
         "before, filters = names(), list(warnings.filters)\n"
@@ -24,22 +21,14 @@ def test_nothing_of_numpy_changes_but_bool_and_no_log_handler_is_left(python):
         "assert np.bool is np.bool_\n"
         "assert warnings.filters == filters\n"
         "assert not logging.root.handlers, logging.root.handlers\n"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_conditions_work_as_index_afterwards(python):
-    done = python(
+    ),
+    "conditions work as index afterwards": (
         "import unidev\n"
         "x = unidev.array([1.0, 3.0])\n"
         "x[x > 2] = 0\n"
         "assert unidev.to_numpy(x).tolist() == [1, 0]\n"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_numpy_2_is_refused_with_the_version_that_works(python):
-    done = python(
+    ),
+    "numpy 2 is refused with the version that works": (
         "import sys, types, unidev, numpy\n"
         "numpy.__version__ = '2.4.1'\n"
         "try:\n"
@@ -49,12 +38,8 @@ def test_numpy_2_is_refused_with_the_version_that_works(python):
         "    assert 'mxnet' not in sys.modules\n"
         "else:\n"
         "    raise SystemExit('not refused')\n"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_mxnet_that_is_imported_already_is_taken_as_it_is(python):
-    done = python(
+    ),
+    "a mxnet that is imported already is taken as it is": (
         "import warnings, numpy as np\n"
         "np.bool = np.bool_\n"
         "with warnings.catch_warnings():\n"
@@ -64,5 +49,11 @@ def test_a_mxnet_that_is_imported_already_is_taken_as_it_is(python):
         "import unidev\n"
         "assert str(unidev.device_of(mx.np.ones(2))) == 'cpu:0'\n"
         "assert np.bool is np.bool_\n"
-    )
+    ),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
+def test_what_selecting_does(python, program):
+    done = python(program)
     assert done.returncode == 0, done.stderr
