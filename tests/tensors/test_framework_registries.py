@@ -27,7 +27,7 @@ class Bound(functools.partial):  # type: ignore[type-arg]
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> dict[type, Callable[[Any], Any]]:
+def registry(two_gpus: None, monkeypatch: pytest.MonkeyPatch) -> dict[type, Callable[[Any], Any]]:
     """That of a framework, empty; NumPy's backend has it for this test."""
     known: dict[type, Callable[[Any], Any]] = {}
 

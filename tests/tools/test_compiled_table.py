@@ -12,12 +12,12 @@ from compiled_table import BAD, ORDER, PAGE, Table
 import unidev
 
 ELSEWHERE = {
-    "active_backend", "as_device", "estimate_memory", "evaluate_accuracy", "fastest_device", "gpu",
-    "group", "hookimpl", "list_backends", "load_tensors", "memory", "part", "prefetch",
-    "register_container", "run", "set_backend", "simulate", "spread", "track_memory",
-    "try_all_gpus", "unsupported",
+    "active_backend", "as_device", "assert_no_races", "estimate_memory", "evaluate_accuracy",
+    "fastest_device", "gpu", "group", "hookimpl", "list_backends", "load_tensors", "memory",
+    "part", "prefetch", "register_container", "run", "set_backend", "simulate", "spread",
+    "track_memory", "try_all_gpus", "unsupported",
 }  # fmt: skip
-"""They find devices, choose a backend, start processes, or drive a whole training."""
+"""They find devices or races, choose a backend, start processes, or drive a whole training."""
 
 
 def test_the_table_has_each_public_function_of_tensors() -> None:
