@@ -127,9 +127,13 @@ def _on_one_device(
     device = _common_device((args, options), name) or of_none
     out = options.get("out")
     result = function(*_plain(args), **_plain(options))
-    if out is not None:
-        return out[0] if isinstance(out, tuple) and len(out) == 1 else out
-    return _back(result, device)
+    if out is None:
+        return _back(result, device)
+    if not isinstance(out, tuple):
+        return out
+    results = result if len(out) > 1 else (result,)
+    filled = [_back(y, device) if x is None else x for x, y in zip(out, results, strict=True)]
+    return tuple(filled) if len(out) > 1 else filled[0]
 
 
 def _common_device(values: Any, name: str) -> Device | None:
