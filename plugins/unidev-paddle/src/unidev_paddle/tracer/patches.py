@@ -81,6 +81,8 @@ class PaddlePatches(Patches):
         self._operations: dict[int, tuple[Any, Any]] = {}
         """The original and its replacement, by the ids of both."""
         self._seen: set[str] = set()
+        self._modules: list[str] = []
+        """All names of modules, as they were when each of them had been seen."""
 
     def replacements(self) -> list[Patch]:
         """See ``Patches``; replacements are created once."""
@@ -120,14 +122,18 @@ class PaddlePatches(Patches):
 
     def _find_holders(self) -> list[Patch]:
         """Operations among the names of modules not seen before."""
+        modules = list(sys.modules)
+        if modules == self._modules:  # takes a quarter of the time of a set's difference
+            return []
         found: list[Patch] = []
-        for name in sys.modules.keys() - self._seen:
+        for name in set(modules) - self._seen:
             module = sys.modules.get(name)
             if module is None or _is_being_imported(module):
                 continue
             self._seen.add(name)
             if name.partition(".")[0] in _PACKAGES and not name.startswith(_ELSEWHERE):
                 found += self._held_by(module)
+        self._modules = modules if self._seen.issuperset(modules) else []
         if found:
             self._patches = self._patches + found
         return found
