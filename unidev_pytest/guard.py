@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from unidev.tracing.transfer_guard import transfer_guard as guard_type
 
-_NAME = "transfer_guard"
+GUARD = "transfer_guard"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,8 +48,8 @@ def transfer_guard() -> type[guard_type]:
 @pytest.hookimpl(hookwrapper=True)  # the old kind, which every version of pytest supports
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Guard the test if it has the mark or the fixture."""
-    mark = item.get_closest_marker(_NAME)
-    if mark is None and _NAME not in getattr(item, "fixturenames", ()):
+    mark = item.get_closest_marker(GUARD)
+    if mark is None and GUARD not in getattr(item, "fixturenames", ()):
         yield
         return
     from unidev.tracing.transfer_guard import transfer_guard as guarded
@@ -59,7 +59,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     else:
         guard = guarded("forbid")
     with guard:
-        check_traced(item, _NAME)
+        check_traced(item, GUARD)
         yield
 
 

@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from unidev_pytest.devices import BACKEND, check_poor, check_traced, is_parametrized, too_few
+from unidev_pytest.devices import (
+    BACKEND,
+    backend_of,
+    check_poor,
+    check_traced,
+    is_parametrized,
+    too_few,
+)
+from unidev_pytest.guard import GUARD
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +82,31 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
             check_poor(metafunc.config, [backend_choice().name])
         metafunc.parametrize(_DEVICE, _DEVICES, indirect=True)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """Fail, at collection, if a test counts or forbids transfers of a backend without a tracer."""
+    outcome: Any = yield
+    for item in () if outcome.excinfo else outcome.get_result().result:
+        if isinstance(item, pytest.Item) and (reason := _untraced(item)):
+            report = pytest.CollectReport(collector.nodeid, "failed", f"{item.name}: {reason}", [])
+            outcome.force_result(report)
+            break
+
+
+def _untraced(item: pytest.Item) -> str | None:
+    fixtures = getattr(item, "fixturenames", ())
+    for trap in (_MARK, GUARD):
+        if item.get_closest_marker(trap) is not None or trap in fixtures:
+            from unidev.backends.discovery import backend_specs
+            from unidev.contract.backend import Backend
+
+            default: Any = Backend.tracer
+            spec = backend_specs().get(backend_of(item))
+            if spec is not None and not spec.is_traced:
+                return f"{trap} sees no transfers of {spec.name}: {default.reason}"
+    return None
 
 
 @pytest.fixture

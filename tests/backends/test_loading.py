@@ -116,6 +116,11 @@ BROKEN = {
         "PluginError NoneType",
         "`dtypes` of backend 'theirs' gives [4], not a mapping.",
     ),
+    "a tracer that the spec denies": (
+        plugin("def load():\n    return NumpyBackend", more="is_traced=False,"),
+        "PluginError NoneType",
+        "`is_traced` of backend 'theirs' gives False, not True: its backend has a tracer.",
+    ),
     "the constructor does not call that of Backend": (
         plugin(
             "class Mine(NumpyBackend):\n    def __init__(self, *rest):\n        pass\n"

@@ -185,13 +185,18 @@ def test_transfers_above_the_marks_limit_fail_with_their_lines(pytester, run) ->
     assert "unidev_transfers(nbytes=0) allows" not in text
 
 
+def test_a_mark_that_sees_nothing_fails(pytester, run, add_backend) -> None:
+    own = "from unidev.backends.numpy_backend.backend import NumpyBackend as Own\n"
+    own += "Own.tracer = __import__('unidev').unsupported('no time')"
+    add_backend("own", backend=own)
+    pytester.makepyfile("import pytest\n@pytest.mark.transfer_guard\ndef test(unidev_backend): 0")
+    result = run("--unidev-backend", "own")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*transfer_guard sees no transfers of own: no time*"])
+
+
 def test_a_unittest_case_hears_how_to_use_it(pytester, run) -> None:
-    pytester.makepyfile(
-        test_library="""
-        def test_x(request):
-            request.getfixturevalue("unidev_device")
-        """
-    )
+    pytester.makepyfile("def test_x(request): request.getfixturevalue('unidev_device')")
     run().stdout.fnmatch_lines(["*unidev_device runs a test once for each device*"])
 
 

@@ -338,6 +338,10 @@ def _check_declared(backend: Backend, spec: BackendSpec) -> None:
         given = getattr(backend, name)
         if not isinstance(given, tuple) or not all(map(fits, given)):
             raise _wrong(spec, name, given, f"a tuple of {needed}")
+    from unidev.contract.optional import Unsupported
+
+    if not spec.is_traced and not isinstance(type(backend).tracer, Unsupported):
+        raise _wrong(spec, "is_traced", spec.is_traced, "True: its backend has a tracer")
     for name in ("dtypes", "containers"):
         if not hasattr(given := getattr(backend, name), "items"):
             raise _wrong(spec, name, given, "a mapping")

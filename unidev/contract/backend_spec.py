@@ -183,6 +183,12 @@ class BackendSpec:
 
     False for one that is installed beside others, as for tests: then only by its name, or a tensor.
     """
+    is_traced: bool = True
+    """Whether the backend has a ``tracer``.
+
+    False: a test that counts or forbids transfers is an error at collection, without an import of
+    the framework. By default such a test fails when it runs, if there is no tracer.
+    """
     simulator: str | Callable[[], Simulator] = unsupported("the backend has no simulator")  # noqa: RUF009  immutable
     """The simulator class, itself or as ``module:name``, or a function that returns a simulator.
 

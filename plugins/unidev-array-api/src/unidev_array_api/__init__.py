@@ -29,6 +29,7 @@ def _library(name: str, **more: object) -> Plugin:
         "contract_version": 3,
         "framework": name,
         "is_automatic": False,
+        "is_traced": False,
         **more,
     }
     return Plugin(BackendSpec(**fields))  # type: ignore[arg-type]  # checked when it registers
