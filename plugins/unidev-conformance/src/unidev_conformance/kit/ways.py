@@ -82,6 +82,10 @@ class Way:
         if self.source.spec.framework == "numpy":
             x = x.astype(x.dtype.newbyteorder("="), copy=False)
         assert issubclass(type(y), self.target.tensor_types), f"{where}: a {type(y).__name__}"
+        if device is None:  # a class that unidev's own new tensors have
+            with unidev.use_backend(self.target.name):
+                own = type(unidev.ones(1, device=self.target.cpu))
+            assert type(y) is own, f"{where}: a {type(y)}, not a {own}"
         assert tuple(y.shape) == tuple(x.shape), f"{where}: shape {tuple(y.shape)}"
         names = [n for n, own in self.source.dtypes.items() if own == x.dtype]
         assert [n for n in names if self.target.dtypes.get(n) == y.dtype], (

@@ -88,9 +88,16 @@ def test_values(bench: Workbench, way: Way) -> None:
         _check_values(bench, way, way.laid_out(case), f"{way}, {case}", case.entered())
     if way.source.spec.framework == "numpy":
         values = samples.counting((3, 5))
-        for copy in (None, True):
-            y = bench.works(way.convert, values.astype(">f4"), copy=copy)
-            way.check_same(way.make(values), y, f"{way}, of the other byte order, copy={copy}")
+        for name, x in (
+            ("of the other byte order", values.astype(">f4")),
+            ("reversed", values[::-1, ::-1].copy()[::-1, ::-1]),
+            ("unaligned", samples.aligned(values, 1)),
+        ):
+            for copy in (None, True):
+                y = bench.works(way.convert, x, copy=copy)
+                way.check_same(way.make(values), y, f"{way}, {name}, copy={copy}")
+                assert not way.shares(x, y), f"{way}, {name}, copy={copy}: shared"
+            bench.expect(unidev.UnsupportedOperation, way.convert, x, copy=False)
 
 
 def _check_values(bench: Workbench, way: Way, x: Any, where: str, scope: Any = _NO_SCOPE) -> None:
