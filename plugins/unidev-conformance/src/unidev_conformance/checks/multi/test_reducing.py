@@ -167,12 +167,16 @@ def _several(bench: Workbench, size: int, count: int, device: Device) -> list[An
 def test_in_place(bench: Workbench) -> None:
     """The tensors that are held receive the results, views too, and nothing around a view changes.
 
-    Immutable ones are refused, unchanged.
+    Immutable ones are refused, unchanged; so are others with one that is read-only among them.
     """
     devices = bench.several(3)
+    held = [{"y": bench.matrix(device), "x": bench.matrix(device)} for device in devices]
     if isinstance(bench.probe.write, Unsupported):
-        _check_refused_in_place(bench, devices)
+        _check_refused_in_place(bench, held)
         return
+    if isinstance(last := held[-1]["x"], np.ndarray):
+        last.flags.writeable = False
+        _check_refused_in_place(bench, held)
     dtypes = reducible(bench, "sum")
     layouts = [layout for layout in trees.layouts(bench) if layout != "broadcast"]
 
@@ -243,12 +247,12 @@ def _written_within(leaf: Leaf, base: bytes, part: bytes) -> bytes:
     return content
 
 
-def _check_refused_in_place(bench: Workbench, devices: list[Device]) -> None:
-    held = [{"x": bench.matrix(device)} for device in devices]
-    before = [bench.probe.read(tree["x"]) for tree in held]
+def _check_refused_in_place(bench: Workbench, held: list[dict[str, Any]]) -> None:
+    tensors = [x for tree in held for x in tree.values()]
+    before = [*map(bench.probe.read, tensors)]
     bench.expect(unidev.UnsupportedOperation, unidev.all_reduce, held, in_place=True)
-    for tree, content in zip(held, before, strict=True):
-        bench.oracle.check_bytes(tree["x"], content, "after a refusal")
+    for x, content in zip(tensors, before, strict=True):
+        bench.oracle.check_bytes(x, content, "after a refusal")
 
 
 @check(required=True, needs=_NEEDS)
