@@ -52,6 +52,10 @@ def _check_made_there(bench: Workbench, device: Device) -> None:
             bench.works(make, (1_000, 1_000), device=device)
         most, where = max(sent, default=0), f"{name} of 4 MB on {device}"
         assert most <= _FROM_HOST_BYTES, f"{where}: {most} bytes of it come from the host"
+    for dtype in filter(samples.is_numpy_dtype, bench.dtypes(device)):
+        if np.dtype(dtype).itemsize > 4:  # which a framework's defaults may narrow
+            made = bench.works(unidev.full, (150, 1_000), 3, dtype=dtype, device=device)
+            _check_same(bench, made, 3, dtype, f"full((150, 1000), 3), {dtype}")
 
 
 def _check_cleared(bench: Workbench, case: Drawn, device: Device) -> None:

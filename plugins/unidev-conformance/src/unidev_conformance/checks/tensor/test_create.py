@@ -100,6 +100,8 @@ def _check_classes(bench: Workbench, make: Maker, own: Maker | None, device: Dev
         like = x if own is None else own(x)
         found, wanted = [type(y) for y in made], [type(like), type(there)]
         assert found == wanted, f"{make.__name__} {kind} on {device}: {found}, not {wanted}"
+        for y, home in zip(made, (device, bench.devices[-1]), strict=True):
+            bench.oracle.check_device(y, home, f"{make.__name__} {kind} on {device}")
 
 
 def _strides(x: Any) -> object:
