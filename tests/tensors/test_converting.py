@@ -97,21 +97,6 @@ def test_numpy_takes_memory_for_writing_or_read_only_and_keeps_it(interop: Any) 
     del others
 
 
-@pytest.mark.parametrize(
-    ("x", "reason"),
-    [
-        (np.arange(6)[::-1], "negative stride"),
-        (np.zeros(41, np.uint8)[1:].view(np.float32), "not aligned"),
-    ],
-    ids=["reversed", "unaligned"],
-)
-def test_numpy_gives_no_memory_that_others_cannot_read(
-    x: np.ndarray[Any, Any], reason: str, interop: Any
-) -> None:
-    with pytest.raises(UnsupportedOperation, match=reason):
-        interop.export(x)
-
-
 def test_masked_elements_are_not_shared(interop: Any) -> None:
     with pytest.raises(unidev.InvalidDataError, match="masked"):
         interop.export(np.ma.masked_array([1.0, 2.0], mask=[True, False]))

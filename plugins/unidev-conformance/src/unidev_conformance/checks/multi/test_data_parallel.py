@@ -24,7 +24,7 @@ from unidev_conformance.kit.models.differentiating import times, total
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.layered import fill
 from unidev_conformance.kit.models.parallel_models import ROWS, Parallel, check_close
-from unidev_conformance.kit.models.sample_models import INPUT, Sample, bind_anew
+from unidev_conformance.kit.models.sample_models import INPUT, Sample, assign_anew, bind_anew
 from unidev_conformance.kit.models.stored_models import values_of
 from unidev_conformance.running.catalog import check
 
@@ -164,6 +164,26 @@ def test_changes(bench: Workbench) -> None:
             parallel.check_replicas("after a write")
         _, gradients = parallel.step()
         assert gradients, "a step gives no gradients"
+        if any(bench.backend.models.namespaces(sample.model)):
+            _check_assigned(bench, parallel)
+
+
+def _check_assigned(bench: Workbench, parallel: Parallel) -> None:
+    """Buffers that each replica assigns anew: those of the first one stay."""
+    sample, assigned = parallel.sample, dict[str, bytes]()
+
+    def assigning(model: Any, x: Any) -> Any:
+        loss, contents = sample.loss_of(model, x), assign_anew(bench, model)
+        if unidev.device_of(x) is parallel.devices[0]:
+            assigned.update(contents)
+        return loss
+
+    bench.works(unidev.value_and_grad(assigning), parallel.net, parallel.x)
+    parallel.check_replicas("after a loss that assigned buffers")
+    after = parallel.contents()
+    for name in assigned.keys() - bench.backend.models.statistics(sample.model).keys():
+        where = f"{parallel.where}: {name}, which each replica has assigned"
+        bench.oracle.check_content(after[name], assigned[name], where)
 
 
 @check(required=True, needs=_TRAINS)
@@ -231,10 +251,13 @@ def test_statistics(bench: Workbench) -> None:
         found = values_of(bench, model)
         biases = [found[f"{name}.bias"] for name in names]
         shares = np.array_split(values, len(used))
-        means = neural.running_means(shares, biases, momentum=0.5)
-        for name, mean in zip(names, means, strict=True):
-            running = found[f"{name}.running_mean"]
-            assert np.allclose(running, mean, atol=1e-4), f"{where}: the running mean of {name}"
+        expected = neural.running_statistics(shares, biases, momentum=0.5)
+        for name, (mean, *variances) in zip(names, expected, strict=True):
+            for kind, references in (("mean", [mean]), ("var", variances)):
+                running = found[f"{name}.running_{kind}"]
+                assert any(np.allclose(running, x, rtol=1e-4, atol=1e-4) for x in references), (
+                    f"{where}: the running_{kind} of {name} is {running}, not {references[0]}"
+                )
 
     averaged()
 

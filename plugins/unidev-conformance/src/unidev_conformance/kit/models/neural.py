@@ -60,15 +60,23 @@ def statistics(x: Array) -> tuple[Array, Array]:
     return x.mean(others), x.var(others)
 
 
-def running_means(shares: Sequence[Array], biases: Sequence[Array], momentum: float) -> list[Array]:
-    """Running means of batch norms before a relu, from 0; shares count by their rows."""
-    found = [np.zeros(len(bias)) for bias in biases]
+def running_statistics(
+    shares: Sequence[Array], biases: Sequence[Array], momentum: float
+) -> list[Array]:
+    """Running means of batch norms before a relu, from 0; shares count by their rows.
+
+    With the two running variances, from 1, of which a framework has one: biased and unbiased.
+    """
+    found = [np.zeros((3, len(bias))) for bias in biases]
+    for each in found:
+        each[1:] = momentum
     rows = sum(map(len, shares))
     for share in shares:
         x = share.astype("float64")
         for number, bias in enumerate(biases):
             means, variances = statistics(x)
-            found[number] += (1 - momentum) * means * (len(share) / rows)
+            now = np.stack([means, variances, variances * len(share) / (len(share) - 1)])
+            found[number] += (1 - momentum) * now * (len(share) / rows)
             has = {"weight": np.ones(len(bias)), "bias": bias}
             x = np.maximum(batch_norm(x, means, variances, has, 1e-5), 0)
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -178,3 +179,17 @@ def bind_anew(bench: Workbench, model: Any) -> None:
     for namespace, own in product(models.namespaces(model), known):
         for name in [name for name, x in namespace.items() if x is own]:
             namespace[name] = plus(own, own)
+
+
+def assign_anew(bench: Workbench, model: Any) -> dict[str, bytes]:
+    """As ``bind_anew``, of each buffer, by the model's own attributes; returns their contents."""
+    models, found = bench.backend.models, dict[str, bytes]()
+    trained = [*map(id, unidev.parameters(model).values())]
+    for path, x in models.tensors(model).items():
+        name = path.rpartition(".")[2]
+        for holder in (model, *bench.probe.models.objects(model)):
+            if not (id(x) in trained or name == "grad") and getattr(holder, name, None) is x:
+                with suppress(TypeError):  # a parameter, which no tensor may replace
+                    setattr(holder, name, y := plus(x, x))
+                    found[path] = bench.probe.read(y)
+    return found
