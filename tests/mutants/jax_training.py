@@ -150,3 +150,9 @@ def steps_are_counted_from_zero(backend):
 )
 def replicas_drop_the_same_elements(sound, self, index):
     """The state of a random generator is copied with the model, as by ``copy.deepcopy``."""
+
+
+@training_mutant("trees.placed_anew", around="is_bound")
+def what_is_there_is_not_committed(sound, self, x, device):
+    """An array on the device is left as it is, and computed with elsewhere."""
+    return self.device_of(x) is device

@@ -100,3 +100,9 @@ def the_second_epoch_is_shorter(sound, self):
 def loaders_run_outside_of_scopes(backend):
     """A loader's tensors are on the default device: a new thread has no scopes."""
     replace_value(prefetch_thread, "inherited", nullcontext)
+
+
+@torch_mutant("prefetch.in_order_on_the_device", profile="tensor", around="batch_iterator")
+def a_loader_is_read_inside_the_scope(sound, self, batches):
+    """Its sampler draws on the scope's device, where its generator is not."""
+    return iter(batches)

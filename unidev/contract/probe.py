@@ -190,6 +190,19 @@ class Probe(BackendPart, ABC):
     One for each layout in memory: from its beginning, from an offset on, with strides, in parts.
     """
 
+    unbound: Callable[[Device], Tensor] = optional(
+        "tensors that are computed with wherever the others are",
+        "the backend's probe makes no tensor that is computed with elsewhere",
+    )
+    """A float32 tensor on the device that takes part in computations on others, until it is placed
+    or copied."""
+
+    loader: Callable[[Array], Iterable[Tensor]] = optional(
+        "loaders that shuffle, which the conformance suite reads",
+        "the backend's probe makes no loader that shuffles",
+    )
+    """``loader(array)``: the framework's own, which gives its rows in an order that it draws."""
+
     read_out: Callable[[Tensor], object] = optional(
         "transfers that the conformance suite can judge",
         "the backend has no tracer to test with it",

@@ -12,7 +12,7 @@ from unidev.contract.models import found_in
 from unidev.contract.optional import BackendPart, declinable, optional
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from unidev.device import Device
 
@@ -58,6 +58,12 @@ class AutogradProbe(BackendPart, ABC):
     )
     """``passing(xs, gradients)``: one element, for which a backward of the user's own returns these
     tensors, as they are, as the gradients of ``xs``."""
+
+    taken: Callable[[Tensor, Sequence[int]], Tensor] = optional(
+        "rows of a tensor, by their numbers, which the conformance suite can take",
+        "the backend's probe takes no rows by their numbers",
+    )
+    """``taken(x, rows)``: the framework's own gather of these rows, of which some may be one."""
 
     is_differentiable: Callable[[Tensor], bool] = optional(
         "tensors have a flag for being differentiable",
@@ -157,6 +163,11 @@ class ModelProbe(BackendPart, ABC):
     """A net that calls two layers, built and on the CPU, the same each time, that maps ``(n, 4)``.
 
     The first returns two tensors in a container, which the second takes."""
+
+    unsaved: Callable[[Model], Collection[str]] = optional(
+        "buffers that are not saved", "the backend's probe makes no buffer that is not saved"
+    )
+    """``unsaved(model)``: the buffers that checkpoints leave out, as ``tensors`` names them."""
 
     compiled: Callable[[], Model] = optional("compiled models", "the framework compiles no models")
     """A model of the shapes above, built and on the CPU, of which the framework compiles all."""

@@ -101,6 +101,11 @@ class JaxProbe(Probe):
         found = {name: jax.device_put(x, device.native) for name, x in made.items()}
         return {**found, "on a mesh of one": jax.device_put(made["not committed"], on_mesh)}
 
+    def unbound(self, device: Device) -> Any:
+        """Not committed, as everything that JAX makes without a device."""
+        with jax.default_device(device.native):
+            return jnp.ones(3)
+
     def read_out(self, x: Any) -> object:
         """By NumPy, from a new array: JAX keeps what was read with the array that was read."""
         return np.asarray(x.copy())

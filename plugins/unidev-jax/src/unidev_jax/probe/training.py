@@ -53,6 +53,10 @@ class JaxAutogradProbe(AutogradProbe):
         """``jax.lax.stop_gradient``."""
         return jax.lax.stop_gradient(x)
 
+    def taken(self, x: Any, rows: Sequence[int]) -> Any:
+        """``jnp.take``."""
+        return jnp.take(x, np.array(rows), axis=0)
+
     def recomputed(self, function: Callable[[Any], Any], x: Any) -> Any:
         """``jax.checkpoint``."""
         return jax.checkpoint(function)(x)

@@ -38,6 +38,7 @@ class Sample(Block):  # type: ignore[misc]  # MXNet is untyped
             self.again.add(self.shared)
             self.scale = self.params.get("scale", shape=(4,), init="ones", grad_req="null")
             self.shift = self.params.get_constant("shift", np.full((4,), 0.25, "float32"))
+        self.shared.bias.grad_req = "add"
 
     def forward(self, x: Tensor) -> Tensor:
         """Uses each part once; the tied and the shared one twice."""
@@ -114,8 +115,11 @@ class MxnetModelProbe(ModelProbe):
             return Trainer(model.collect_params(), "sgd", options)
 
     def step(self, model: Model, optimizer: Optimizer, x: Tensor) -> None:
-        """``backward`` and ``Trainer.step``."""
+        """``backward`` and ``Trainer.step``; as after an earlier one, where gradients are added."""
         with mx.util.np_shape(True), mx.util.np_array(True):
+            for _, parameter in _named(model):
+                if parameter.grad_req == "add":
+                    parameter.grad()[:] = 0.5
             with autograd.record():
                 loss = mx.np.square(model(x)).sum()
             loss.backward()
@@ -251,6 +255,10 @@ class MxnetAutogradProbe(AutogradProbe):
                 total = function(*xs).sum()
             total.backward()
             return [x.grad if x._fresh_grad else None for x in xs]
+
+    def taken(self, x: Tensor, rows: Sequence[int]) -> Tensor:
+        """``mx.np.take``."""
+        return mx.np.take(x, mx.np.array(rows, dtype="int32", ctx=x.ctx), axis=0)
 
     def recomputed(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         """A function of the user's, as MXNet has none; recorded for the sake of a second input."""

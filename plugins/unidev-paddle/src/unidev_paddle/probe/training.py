@@ -162,6 +162,10 @@ class PaddleModelProbe(ModelProbe):
 
         model.register_forward_post_hook(hook)
 
+    def unsaved(self, _: Layer) -> frozenset[str]:
+        """By ``persistable=False``."""
+        return frozenset({"dropped"})
+
     def compiled(self) -> Layer:
         """A layer that ``to_static`` wraps."""
         return paddle.jit.to_static(_linear(1).to("cpu"), full_graph=True)
@@ -257,6 +261,10 @@ class PaddleAutogradProbe(AutogradProbe):
     def passing(self, xs: Sequence[Tensor], gradients: Sequence[Tensor]) -> Tensor:
         """A ``PyLayer``, which would take a list of tensors for further inputs."""
         return _Passing.apply(lambda: gradients, *xs)
+
+    def taken(self, x: Tensor, rows: Sequence[int]) -> Tensor:
+        """``paddle.gather``."""
+        return paddle.gather(x, paddle.to_tensor(list(rows), place=x.place))
 
     def is_differentiable(self, x: Tensor) -> bool:
         """Not ``stop_gradient``."""

@@ -54,6 +54,12 @@ class TensorFlowProbe(Probe):
             return repr(array.tolist()).encode()
         return array.tobytes()
 
+    def loader(self, array: Array) -> Iterable[Any]:
+        """A data set."""
+        with tf.device("/device:CPU:0"):
+            data: Iterable[Any] = tf.data.Dataset.from_tensor_slices(array).shuffle(len(array))
+        return data
+
     def read_out(self, x: Any) -> object:
         """``numpy``."""
         return x.numpy()

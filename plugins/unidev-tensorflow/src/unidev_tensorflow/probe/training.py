@@ -226,6 +226,10 @@ class TensorFlowAutogradProbe(AutogradProbe):
         with tf.device(x.device):
             return tf.stop_gradient(x)
 
+    def taken(self, x: Any, rows: Sequence[int]) -> Any:
+        """``tf.gather``."""
+        return tf.gather(x, list(rows))
+
     def recomputed(self, function: Callable[[Any], Any], x: Any) -> Any:
         """``tf.recompute_grad``, which finds variables that the function uses, but no tensors."""
         with tf.device(x.device):

@@ -135,6 +135,11 @@ class TorchProbe(Probe):
 
         return transfers_of(gpu)
 
+    def loader(self, array: Array) -> Iterable[torch.Tensor]:
+        """A ``DataLoader``, one row at a time."""
+        rows: Any = make(array, self.backend.cpu).unbind()  # a sequence, which torch takes, too
+        return torch.utils.data.DataLoader(rows, batch_size=None, shuffle=True)
+
     def read_out(self, x: torch.Tensor) -> object:
         """``tolist``."""
         return x.tolist()

@@ -158,8 +158,10 @@ class TorchModelProbe(ModelProbe):
                 module.training = mode
 
     def optimizer(self, model: nn.Module) -> torch.optim.Optimizer:
-        """SGD with momentum."""
-        return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+        """SGD with momentum, and a tensor among the settings."""
+        (x, *_), scales = model.parameters(), torch.ones(2)
+        group = {"params": [*model.parameters()], "scales": scales.to(x.device)}
+        return torch.optim.SGD([group], lr=0.05, momentum=0.9)
 
     def step(self, model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) -> None:
         """An ordinary training step."""
@@ -171,9 +173,15 @@ class TorchModelProbe(ModelProbe):
                 parameter.grad = torch.full_like(parameter, 0.5)
 
     def optimizer_tensors(self, optimizer: torch.optim.Optimizer) -> Mapping[str, torch.Tensor]:
-        """The momenta."""
+        """The momenta, and tensors among the settings."""
         parameters = [x for group in optimizer.param_groups for x in group["params"]]
-        return {
+        settings = {
+            f"{number}.{key}": value
+            for number, group in enumerate(optimizer.param_groups)
+            for key, value in group.items()
+            if isinstance(value, torch.Tensor)
+        }
+        return settings | {
             f"{number}.{key}": value
             for number, x in enumerate(parameters)
             for key, value in optimizer.state.get(x, {}).items()
@@ -196,6 +204,10 @@ class TorchModelProbe(ModelProbe):
             for x in model.parameters():
                 x.copy_(torch.sin(torch.arange(x.numel()) * 0.7).reshape(x.shape))
         return model
+
+    def unsaved(self, _: nn.Module) -> frozenset[str]:
+        """By ``persistent=False``."""
+        return frozenset({"shift"})
 
     def compiled(self) -> Any:
         """By ``torch.compile``, without a compiler for the machine."""
@@ -317,6 +329,10 @@ class TorchAutogradProbe(AutogradProbe):
     def passing(self, xs: Sequence[torch.Tensor], gradients: Sequence[torch.Tensor]) -> Any:
         """A ``torch.autograd.Function``."""
         return _Passing.apply(gradients, *xs)  # type: ignore[no-untyped-call]
+
+    def taken(self, x: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
+        """By a list."""
+        return x[list(rows)]
 
     def is_differentiable(self, x: torch.Tensor) -> bool:
         """``x.requires_grad``."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
 
@@ -39,7 +40,16 @@ def test_in_order_on_the_device(bench: Workbench, device: Device) -> None:
             homes.append(unidev.device_of(unidev.zeros(2)))
             yield unidev.zeros(2)
 
+    rows = samples.counting((_COUNT, 3))
     for source in bench.devices:
+        if not isinstance(bench.probe.loader, Unsupported):
+            with source:
+                loader: Any = unidev.prefetch(bench.probe.loader(rows), device)
+                given = bench.works(lambda loader: [*loader], loader)
+            for x in given:
+                bench.oracle.check_device(x, device, f"of a loader, read in {source}")
+            contents = sorted(map(bench.probe.read, given))
+            assert contents == sorted(map(bytes, rows)), f"a loader read in {source}: other rows"
         with source:
             loop = iter(unidev.prefetch(making(), device))
         bench.oracle.check_device(unidev.zeros(2), bench.cpu, f"after a loop begun in {source}")

@@ -136,6 +136,10 @@ def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     stored = bench.backend.models.stored(saved.model)
     once = {tuple(bench.oracle.storage(s.tensor)): n for n, s in stored.items()}
     assert len(once) < len(stored), f"the model has no tied weights: {sorted(stored)}"
+    if not isinstance(bench.probe.models.unsaved, Unsupported):
+        tensors = {name: each.tensor for name, each in stored.items()}
+        wrong = saved.names(tensors).intersection(bench.probe.models.unsaved(saved.model))
+        assert not wrong, f"stored, though the framework does not save it: {wrong}"
     with a_folder() as folder:
         path = folder / "model.safetensors"
         unidev.save_parameters(saved.model, path)

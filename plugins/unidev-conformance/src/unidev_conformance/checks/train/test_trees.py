@@ -75,6 +75,11 @@ def test_placed_anew(bench: Workbench, source: Device, target: Device) -> None:
         for old, new in zip(before, _tensors(placed, where), strict=True):
             bench.oracle.check_disjoint(old, new, where)
     _check(bench, tree, source, f"{where}, the old tree")
+    if not isinstance(bench.probe.unbound, Unsupported):
+        free = bench.works(unidev.place, {"x": bench.probe.unbound(source)}, target)["x"]
+        for other in bench.devices:
+            with other:
+                bench.oracle.check_device(free + free, target, f"{where}, then added in {other}")
     names = list(bench.works(unidev.parameters, placed))
     assert names == ["layer.data", "rest.0"], f"{where}: the names are {names}"
 

@@ -19,6 +19,7 @@ from unidev_conformance.kit.models.differentiating import (
     check_gradient,
     plus,
     read,
+    refuses_where_it_records,
     times,
     total,
     wholes,
@@ -61,6 +62,18 @@ def test_of_a_tensor(bench: Workbench, device: Device) -> None:
     bench.oracle.check_disjoint(x, grad, f"{where}: the gradient")
     bench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
     bench.oracle.check_kind(x, grad, f"{where}: the gradient")
+    if not isinstance(autograd := bench.probe.autograd, Unsupported) and not isinstance(
+        autograd.taken, Unsupported
+    ):
+        rows = [1, 0, 1]  # one of them twice: both count
+
+        def rows_of(x: Any) -> Any:
+            with unidev.device_of(x):
+                return total(autograd.taken(x, rows))
+
+        _, grad = bench.works(unidev.value_and_grad(rows_of), x)
+        expected = np.array([[1] * 3, [2] * 3], "float32")
+        check_gradient(bench, grad, expected, device, f"the rows {rows} on {device}")
     for of in (_element, lambda x: x):
         one = bench.make(wholes(1), device)
         loss, grad = bench.works(unidev.value_and_grad(of), one)
@@ -187,6 +200,16 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     (found,) = bench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
     expected = np.full((1, 1), (values * values).sum() * values.size, "float32")
     check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
+    if isinstance(bench.backend.autograd.no_grad, Unsupported) or refuses_where_it_records(bench):
+        return  # JAX records all that depends on its arguments
+
+    def within(x: Any) -> Any:
+        loss, grad = unidev.value_and_grad(lambda x: total(times(x, x)))(x)
+        return times(plus(grad, loss), x)
+
+    (found,) = bench.probe.autograd.gradients(within, [values], [device])
+    expected = 2 * values + (values * values).sum()
+    check_gradient(bench, found, expected, device, f"loss and gradient made within, on {device}")
 
 
 @check(required=True, needs=("autograd", "probe.autograd.passing"), over="devices")
