@@ -83,7 +83,7 @@ class Autograd(BackendPart, ABC):
 
         ``loss_of`` is called once, with ``model`` or with a model that represents it; buffers that
         it changes there, such as running statistics, have their new values in ``model`` when this
-        returns, and keep their old ones if ``loss_of`` raises.
+        returns. If ``loss_of`` raises, those of a represented model keep their old ones.
 
         Args:
             loss_of: the loss of a model.

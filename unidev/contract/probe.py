@@ -203,6 +203,16 @@ class Probe(BackendPart, ABC):
     )
     """``loader(array)``: the framework's own, which gives its rows in an order that it draws."""
 
+    loaders: Callable[[Array, int], Mapping[str, Iterable[Any]]] = optional(
+        "loaders of batches, which the conformance suite shares out",
+        "the backend's probe makes no loader of batches",
+    )
+    """``loaders(numbers, size)``: the framework's own, that make batches of ``size`` numbers.
+
+    By name: "in order", "dropping" a last one that has fewer, "shuffled" (if it can be, without a
+    seed); each by a function of the user's, that makes ``{"x": numbers}``. Those of which the names
+    begin with "refused" have an order of their own: by a sampler, with replacement, in part."""
+
     read_out: Callable[[Tensor], object] = optional(
         "transfers that the conformance suite can judge",
         "the backend has no tracer to test with it",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import mxnet as mx  # type: ignore[import-untyped]
@@ -50,6 +51,20 @@ class MxnetProbe(Probe):
         """``asnumpy``, which waits."""
         with mx.util.np_shape(True):
             return x.asnumpy()
+
+    def loaders(self, numbers: Array, size: int) -> Mapping[str, Iterable[Any]]:
+        """Gluon's ``DataLoader``, by a ``batchify_fn``."""
+        data, rows = mx.gluon.data, [*map(int, numbers)]
+        made = partial(data.DataLoader, rows, batchify_fn=lambda xs: {"x": np.array(xs)})
+        return {
+            "in order": made(batch_size=size, last_batch="keep"),
+            "dropping": made(batch_size=size, last_batch="discard"),
+            "shuffled": made(batch_size=size, shuffle=True, last_batch="keep"),
+            "refused: a batch sampler": made(batch_sampler=[rows[:2], rows[2:]]),
+            "refused: a sampler": made(batch_size=size, sampler=rows[::-1]),
+            "refused: some rows": made(batch_size=size, sampler=data.RandomSampler(size)),
+            "refused: kept for the next": made(batch_size=size, last_batch="rollover"),
+        }
 
     def same_memory(self, x: Any) -> Any:
         """``detach``, which shares memory, despite its name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,19 @@ class PaddleProbe(Probe):
     def more_views(self, x: Tensor) -> Mapping[str, Tensor]:
         """Views by Paddle's stride kernels, which know no negative strides."""
         return {"rows": x[1:-1], "permuted": x.transpose([0, 3, 1, 2])}
+
+    def loaders(self, numbers: Array, size: int) -> Mapping[str, Iterable[Any]]:
+        """``paddle.io.DataLoader``, by a ``collate_fn``."""
+        io, rows = paddle.io, [*map(int, numbers)]
+        made = partial(io.DataLoader, rows, collate_fn=lambda xs: {"x": np.array(xs)})
+        again = io.BatchSampler(sampler=io.RandomSampler(rows, True, size), batch_size=size)
+        return {
+            "in order": made(batch_size=size),
+            "dropping": made(batch_size=size, drop_last=True),
+            "shuffled": made(batch_size=size, shuffle=True),
+            "refused: a batch sampler": made(batch_sampler=[rows[:2], rows[2:]]),
+            "refused: rows again": made(batch_sampler=again),
+        }
 
     def transfers(self, gpu: Device) -> Iterable[TransferExample]:
         """Examples of Paddle's own calls, with the name, devices and bytes of each transfer."""

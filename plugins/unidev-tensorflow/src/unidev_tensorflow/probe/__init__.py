@@ -60,6 +60,17 @@ class TensorFlowProbe(Probe):
             data: Iterable[Any] = tf.data.Dataset.from_tensor_slices(array).shuffle(len(array))
         return data
 
+    def loaders(self, numbers: Array, size: int) -> Mapping[str, Iterable[Any]]:
+        """Data sets, by ``map``."""
+        with tf.device("/device:CPU:0"):
+            data = tf.data.Dataset.from_tensor_slices(numbers)
+            return {
+                "in order": data.batch(size).map(lambda x: {"x": x}),
+                "dropping": data.batch(size, drop_remainder=True).map(lambda x: {"x": x}),
+                "refused: without a seed": data.shuffle(size).batch(size),
+                "refused: taken of": data.batch(size).take(1),
+            }
+
     def read_out(self, x: Any) -> object:
         """``numpy``."""
         return x.numpy()

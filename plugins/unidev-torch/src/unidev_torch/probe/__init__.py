@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -139,6 +140,22 @@ class TorchProbe(Probe):
         """A ``DataLoader``, one row at a time."""
         rows: Any = make(array, self.backend.cpu).unbind()  # a sequence, which torch takes, too
         return torch.utils.data.DataLoader(rows, batch_size=None, shuffle=True)
+
+    def loaders(self, numbers: Array, size: int) -> Mapping[str, Iterable[Any]]:
+        """``DataLoader``, by a ``collate_fn``."""
+        data = torch.utils.data
+        rows: Any = [*map(int, numbers)]  # a sequence, which torch takes, too
+        made = partial(data.DataLoader, rows, collate_fn=lambda xs: {"x": torch.tensor(xs)})
+        some, again = (data.RandomSampler(rows, is_again, size) for is_again in (False, True))
+        return {
+            "in order": made(batch_size=size),
+            "dropping": made(batch_size=size, drop_last=True),
+            "shuffled": made(batch_size=size, shuffle=True),
+            "refused: a sampler": made(batch_size=size, sampler=rows[::-1]),
+            "refused: a batch sampler": made(batch_sampler=[rows[:2], rows[2:]]),
+            "refused: some rows": made(batch_size=size, sampler=some),
+            "refused: rows again": made(batch_size=size, sampler=again),
+        }
 
     def read_out(self, x: torch.Tensor) -> object:
         """``tolist``."""

@@ -357,9 +357,32 @@ def _check_like_without(
 def _gradient(
     bench: Workbench, function: Any, values: samples.Array, source: Device, where: str
 ) -> samples.Array:
+    probe, said = bench.probe.autograd, list[bool]()
+    is_native = not isinstance(probe, Unsupported) and values.dtype.kind == "f"
+    has_flags = is_native and not isinstance(probe.is_differentiable, Unsupported)
+
+    def noted(x: Any) -> Any:
+        y = function(x)
+        if has_flags:
+            said.extend(map(probe.is_differentiable, (x, y, function(probe.detach(x)))))
+        return y
+
     try:
-        found = bench.probe.gradient(function, values, source)
+        if is_native:
+            (found,) = probe.gradients(noted, [values], [source])
+        else:
+            found = bench.probe.gradient(function, values, source)
     except Exception as error:  # each framework raises its own error if nothing flows
         raise AssertionError(f"{where}: no gradient: {type(error).__name__}: {error}") from error
     assert found is not None, f"{where}: no gradient reaches the source"
-    return np.asarray(found)
+    if not is_native:
+        return np.asarray(found)
+    assert not has_flags or said == [True, True, False], (
+        f"{where}: of the source, its copy, and that of a detached one, {said} are differentiable"
+    )
+    bench.oracle.check_device(found, source, f"{where}: the gradient")
+    bench.oracle.check_kind(bench.make(values, source), found, f"{where}: the gradient")
+    array: samples.Array = np.frombuffer(bench.probe.read(found), values.dtype).reshape(
+        values.shape
+    )
+    return array

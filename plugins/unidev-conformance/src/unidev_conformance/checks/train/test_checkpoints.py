@@ -62,6 +62,8 @@ def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
         path = folder / "model.safetensors"
         expected = values_of(bench, saved.model)
         objects, memory = list(other.probe.objects(other.model)), other.memory()
+        other.probe.set_inference(other.model)
+        flags = other.flags()
         earlier = trained(bench, source, steps=1)
         for each in (earlier, saved):  # two files of one name and size
             bench.works(unidev.save_parameters, each.model, path)
@@ -77,6 +79,7 @@ def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
         f"{where}: the memory of {moved} was replaced"
     )
     other.check_on(target, where)
+    other.check_flags(flags, where)
     saved.place(target)
     assert other.forward() == saved.forward(), f"{where}: the outputs differ"
 

@@ -195,6 +195,8 @@ def test_frozen_stays(bench: Workbench, source: Device, target: Device) -> None:
     sample.step()
     changed = [name for name in before if sample.contents()[name] != numbers[name]]
     assert not changed, f"{where}: a step changes {changed}, which is frozen"
+    sample.probe.set_inference(sample.model)
+    sample.place(source)
 
 
 @check(required=True, needs=("models", "probe.models.add_hook"), over="ring")

@@ -7,7 +7,7 @@ Leaves are small whole numbers, so gradients are exact in each dtype.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _USES = ("alone", "added", "squared", "plus", "times", "idle")
 _SMALL = ("float16", "bfloat16")
 _SHAPES = ((1, 1), (1, 3), (2, 3), (4, 2), (2, 1, 3), (4, 2, 1, 1))
+_IDLE = (*_SHAPES, (), (3,), (0, 3))
+"""What is not reached may have any shape, and any dtype."""
 _MATRICES = 4
 """How many of these shapes are matrices."""
 
@@ -54,12 +56,17 @@ class DrawnLoss:
 
     def leaves(self, bench: Workbench, device: Device) -> list[Tensor]:
         """New leaves, each in memory of its own."""
-        return [
-            unidev.array(values, dtype=self.dtype, device=device)
-            if leaf.dtype == "bfloat16"
-            else bench.make(values.astype(leaf.dtype), device)
-            for leaf, values in zip(self.tree.leaves, self._values(), strict=True)
-        ]
+        made = []
+        for leaf, values in zip(self.tree.leaves, self._values(), strict=True):
+            is_turned = leaf.layout == "transposed"
+            given = np.ascontiguousarray(values.T) if is_turned else values
+            x = (
+                unidev.array(given, dtype=leaf.dtype, device=device)
+                if leaf.dtype == "bfloat16"
+                else bench.make(given.astype(leaf.dtype), device)
+            )
+            made.append(bench.probe.views(x)["transposed"] if is_turned else x)
+        return made
 
     def __call__(self, xs: Sequence[Tensor]) -> Tensor:
         """The loss of these leaves."""
@@ -100,8 +107,9 @@ class DrawnLoss:
         return [wholes(*leaf.shape, start=1 + leaf.seed % 3) for leaf in self.tree.leaves]
 
     def _others(self) -> list[int]:
-        """For each leaf the last before it of its flat shape, or itself."""
-        shapes = [_flat_values(each).shape for each in self._values()]
+        """For each leaf the last before it of its flat shape and dtype, or itself."""
+        shapes: list[Any] = [_flat_values(each).shape for each in self._values()]
+        shapes = [(s, x.dtype) for s, x in zip(shapes, self.tree.leaves, strict=True)]
         return [
             max((k for k in range(position) if shapes[k] == shape), default=position)
             for position, shape in enumerate(shapes)
@@ -115,9 +123,18 @@ def drawn_loss(rng: Random, dtypes: Sequence[str], *, flattens: bool) -> DrawnLo
     # Not every framework has a matrix product of 16 bits on the CPU.
     most = len(_SHAPES) if flattens else _MATRICES
     shapes = _SHAPES[:1] if dtype in _SMALL else _SHAPES[:most]
-    leaves = tuple(Leaf(dtype, pick(rng, shapes), seed=number) for number in range(count))
     uses = [pick(rng, _USES) for _ in range(count)]
     first = "alone" if uses[0] == "idle" else uses[0]
+    leaves = tuple(
+        Leaf(pick(rng, dtypes), pick(rng, _IDLE), seed=number)
+        if number and use == "idle"
+        else Leaf(dtype, pick(rng, shapes), seed=number)
+        for number, use in enumerate(uses)
+    )
+    leaves = tuple(
+        replace(x, layout="transposed") if len(x.shape) == 2 and not rng.integers(3) else x
+        for x in leaves
+    )
     tied = tuple(some(rng, range(count), 0, 2))
     return DrawnLoss(Tree(leaves, tied, int(rng.integers(2**16))), (first, *uses[1:]))
 
@@ -154,14 +171,14 @@ def _in_every_way(x: Tensor) -> Tensor:
 
 
 def _flat(x: Tensor) -> Tensor:
-    if len(x.shape) == 2:
+    if len(x.shape) <= 2:
         return x
     with unidev.device_of(x):
         return unidev.nn.functional.flatten(x)
 
 
 def _flat_values(x: Array) -> Array:
-    return x.reshape(len(x), -1)
+    return x.reshape(len(x), -1) if x.ndim > 2 else x
 
 
 def _added(x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
+from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.models.differentiating import plus, times, total
 
 if TYPE_CHECKING:
@@ -69,12 +70,14 @@ class Sample:
 
     def place(self, device: Device) -> None:
         """Move the model and the optimizer with it, using unidev."""
+        flags = self.flags()
         placed = self.bench.works(unidev.place, self.model, device, optimizer=self.optimizer)
         what = "place(model, device, optimizer=...)"
         assert isinstance(placed, tuple), f"{what} returns {type(placed).__name__}, not a pair"
         assert placed[0] is self.model, f"{what} returns a different model"
         self.optimizer = placed[1]
         self.device = device
+        self.check_flags(flags, f"{what}, to {device}")
 
     def place_alone(self, device: Device) -> Any:
         """Move the model without its optimizer; returns the result of ``place``."""
@@ -143,6 +146,16 @@ class Sample:
         found: Array = np.frombuffer(self.bench.probe.read(x), dtype="float32")
         return found
 
+    def flags(self) -> tuple[list[str], bool | None, list[bool]]:
+        """The frozen parameters, the mode, and which tensors autograd records of themselves."""
+        autograd, said = self.bench.probe.autograd, list[bool]()
+        if not isinstance(autograd, Unsupported) and not isinstance(
+            autograd.is_differentiable, Unsupported
+        ):
+            found = self.tensors().items()
+            said = [autograd.is_differentiable(x) for n, x in found if not n.endswith(".grad")]
+        return sorted(self.probe.frozen(self.model)), self.probe.is_training(self.model), said
+
     # -- comparisons ------------------------------------------------------------------------------
 
     def check_on(self, device: Device, where: str) -> None:
@@ -156,6 +169,11 @@ class Sample:
         assert sorted(after) == sorted(before), f"{where}: other names"
         changed = [name for name in before if before[name] != after[name]]
         assert not changed, f"{where}: the values of {changed} changed"
+
+    def check_flags(self, before: object, where: str) -> None:
+        """What is frozen, the mode, and what is recorded are as before."""
+        after = self.flags()
+        assert after == before, f"{where}: frozen, training, recorded are {after}, not {before}"
 
     def check_like(self, other: Sample, where: str) -> None:
         """The same numbers as another sample: identical bits if both are on one kind of device."""

@@ -7,12 +7,14 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import unidev
 from unidev import nn
+from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,21 +37,35 @@ def shards() -> dict[str, Any]:
         "tensors": {"x": unidev.array(numbers, device=group.device)},
         "a sequence": [(number, "text") for number in range(ROWS)],
     }
+    sources |= {f"loader {name}": each for name, each in _loaders().items()}
     for name, data in sources.items():
-        for shuffle in (False, True):
+        is_own = name.startswith("loader")
+        if name.startswith("loader refused"):
+            continue
+        for shuffle in [name == "loader shuffled"] if is_own else [False, True]:
+            how: dict[str, Any] = {} if is_own else {"batch_size": BATCH, "shuffle": shuffle}
             for last in ("pad", "drop"):
-                shard = group.shard(data, batch_size=BATCH, shuffle=shuffle, seed=5, last=last)
-                epochs = [[_rows_in(batch) for batch in shard] for _ in range(2)]
+                shard = group.shard(data, seed=5, last=last, **how)
+                epochs = [[_rows_in(batch, is_own) for batch in shard] for _ in range(2)]
                 shard.epoch = 0
-                again = [_rows_in(batch) for batch in shard]
+                again = [_rows_in(batch, is_own) for batch in shard]
                 assert again == epochs[0], f"{name}: epoch 0 has other rows when it is read again"
                 assert len(shard) == len(again), f"{name}: {len(shard)} batches, not {len(again)}"
                 found[f"{name}, {shuffle=}, {last=}"] = epochs, shard.padding
     return found
 
 
-def _rows_in(batch: Any) -> list[int]:
-    x = batch["x"] if isinstance(batch, dict) else batch[0] if isinstance(batch, tuple) else batch
+def _loaders() -> dict[str, Any]:
+    """The framework's, by which function batches are made: ``_rows_in`` needs their ``"x"``."""
+    backend = unidev.active_backend()
+    if isinstance(backend.loader, Unsupported) or isinstance(backend.probe.loaders, Unsupported):
+        return {}
+    return dict(backend.probe.loaders(np.arange(ROWS), BATCH))
+
+
+def _rows_in(batch: Any, is_own: bool) -> list[int]:
+    is_named = is_own or isinstance(batch, dict)
+    x = batch["x"] if is_named else batch[0] if isinstance(batch, tuple) else batch
     numbers: list[int] = (x if isinstance(x, np.ndarray) else unidev.to_numpy(x)).tolist()
     return numbers
 
@@ -75,16 +91,18 @@ def refused_shards() -> list[str]:
         lambda: group.shard(data, batch_size=BATCH, last="pad" if first else "drop"),
         lambda: group.gather_rows(unidev.ones((2, 3), device=group.device), padded=3),
     ]
+    refused = [each for name, each in _loaders().items() if name.startswith("refused")]
+    calls += [partial(group.shard, each) for each in refused]
     heard = [heard_by(call) for call in calls]
     group.barrier()
     return heard
 
 
 def heard_by(call: Callable[[], Any]) -> str:
-    """The words of the ``InvalidDataError`` that ``call`` raises."""
+    """The words of the error that ``call`` raises about its arguments."""
     try:
         call()
-    except unidev.InvalidDataError as error:
+    except (unidev.InvalidDataError, unidev.UnsupportedOperation) as error:
         return str(error)
     return "no error"
 
