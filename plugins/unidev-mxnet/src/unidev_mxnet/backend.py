@@ -69,6 +69,8 @@ class MxnetBackend(Backend):
         "failed to allocate", "allocate memory",
         # A full GPU has no room for what CUDA's libraries need first.
         "create cublas handle failed", "create cusolver handle failed",
+        # No memory is enough for one of 2^31 elements, unless MXNet is built otherwise (1.9.1).
+        "allocate is larger than 2^31 elements",
     )  # fmt: skip
     # A Symbol is a graph that is bound to a device later, so it is moved as a model is.
     model_types = (

@@ -260,6 +260,7 @@ def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) 
         content, loaded = stored(bench, tensors, blank, device)
         for name, x in loaded.items():
             bench.oracle.check_bytes(x, expected[name], f"{where[name]}, loaded")
+            bench.oracle.check_kind(tensors[name], x, f"{where[name]}, loaded")
         start = 8 + int.from_bytes(content[:8], "little")
         header = json.loads(content[8:start])
         for (name, x), leaf in zip(tensors.items(), tree.leaves, strict=True):
@@ -276,6 +277,8 @@ def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) 
             path.write_bytes(content)
             for name, x in bench.works(unidev.load_tensors, path, device).items():
                 bench.oracle.check_bytes(x, expected[name], f"{where[name]}, without a model")
+                bench.oracle.check_kind(tensors[name], x, f"{where[name]}, without a model")
+                bench.oracle.check_device(x, device, f"{where[name]}, without a model")
 
 
 def _ways_to_store(bench: Workbench) -> list[Callable[..., tuple[bytes, Tensors]]]:

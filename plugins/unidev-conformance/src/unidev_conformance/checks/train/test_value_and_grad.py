@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -30,7 +31,7 @@ from unidev_conformance.kit.models.drawn_losses import (
     drawn_loss,
     shared_losses,
 )
-from unidev_conformance.kit.models.sample_models import Sample
+from unidev_conformance.kit.models.sample_models import Sample, assign_anew
 from unidev_conformance.kit.reductions import EPSILONS
 from unidev_conformance.kit.trees import Leaf, numbers_in
 from unidev_conformance.running.catalog import check
@@ -406,6 +407,23 @@ def test_buffers_are_the_models(bench: Workbench, device: Device) -> None:
         )
     changed = [name for name in buffers if after[name] != before[name]]
     bench.evidence.add("changed", f"{where}: {changed} of {buffers}")
+    _check_bound_anew(bench, device)
+
+
+def _check_bound_anew(bench: Workbench, device: Device) -> None:
+    """Buffers that the function binds anew are those that it binds if it is called alone."""
+    sample, called = (Sample.on(bench, device) for _ in range(2))
+
+    def binding(model: Any, x: Any) -> Any:
+        assign_anew(bench, model)
+        return sample.loss_of(model, x)
+
+    for each in (sample, called):
+        each.probe.set_inference(each.model)
+    with contextlib.suppress(*bench.backend.framework_errors):  # as above
+        binding(called.model, called.x)
+        bench.works(unidev.value_and_grad(binding), sample.model, sample.x)
+        sample.check_contents(called.contents(), f"buffers bound anew on {device}")
 
 
 @check(required=True, needs=("autograd", "models", "probe.models"), over="ends")

@@ -45,6 +45,7 @@ class Trial:
             "empty": lambda: unidev.empty(nbytes, dtype="uint8", device=device),
             "zeros": lambda: unidev.zeros(nbytes // 4, device=device),
             "full": lambda: unidev.full(nbytes // 4, 2.5, device=device),
+            "a size beyond 31 bits": lambda: unidev.empty(2**31, dtype="int8", device=device),
             "a size beyond 64 bits": lambda: unidev.zeros((2**31, 2**31), device=device),
             "ones_like": lambda: unidev.ones_like(x, device=device),
         }
