@@ -319,19 +319,24 @@ def test_gradient_reaches_the_source(bench: Workbench, source: Device, target: D
         return unidev.copy_to(x, target)
 
     def there_and_back(x: Any) -> Any:
-        return unidev.copy_to(unidev.copy_to(x, target), source)
+        return unidev.copy_to(unidev.copy_to(x, target), source, non_blocking=True)
 
-    _check_gradient(bench, source, once, f"{source} to {target}")
-    _check_gradient(bench, source, there_and_back, f"{source} to {target} and back")
+    values = samples.counting()
+    _check_gradient(bench, source, once, values, f"{source} to {target}")
+    _check_gradient(bench, source, there_and_back, values, f"{source} to {target} and back")
     if (source, target) in bench.ring():
+        for each in (samples.counting(()), samples.counting((1, 2, 1))):
+            where = f"shape {each.shape}, {source} to {target} and back"
+            _check_gradient(bench, source, there_and_back, each, where)
         for dtype in bench.dtypes(source, target):
             if samples.is_numpy_dtype(dtype) and np.dtype(dtype).kind in "fc":
                 where = f"{dtype}, {source} to {target} and back"
                 _check_like_without(bench, source, there_and_back, dtype, where)
 
 
-def _check_gradient(bench: Workbench, source: Device, function: Any, where: str) -> None:
-    values = samples.counting()
+def _check_gradient(
+    bench: Workbench, source: Device, function: Any, values: samples.Array, where: str
+) -> None:
     found = _gradient(bench, function, values, source, where)
     assert np.array_equal(found, np.ones_like(values)), f"{where}: the gradient is {found}, not 1"
     bench.evidence.add("gradient", f"{where}: {np.asarray(found).tolist()}")

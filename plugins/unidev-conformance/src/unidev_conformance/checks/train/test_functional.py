@@ -89,6 +89,10 @@ CASES = (
 @check(required=True, needs=("functions",), over="devices")
 def test_values(bench: Workbench, device: Device) -> None:
     """Each function gives the right values, on the device of its tensors."""
+    wide = bench.backend.dtypes["float64"] if "float64" in bench.dtypes(device) else None
+    if wide is not None:
+        with device:  # JAX divides in float32, unless its switch is on
+            wide = wide if (bench.matrix(device, "float64") / 2).dtype == wide else None
     for case in CASES:
         tensors = [bench.make(array, device) for array in case.arrays]
         y = bench.works(case.call, *tensors)
@@ -96,6 +100,13 @@ def test_values(bench: Workbench, device: Device) -> None:
         check_close(bench, y, expected, device, f"{case.given} on {device}")
         for x, array in zip(tensors, case.arrays, strict=True):
             bench.oracle.check_bytes(x, array.tobytes(), f"{case.given}: its argument")
+        if wide is not None:
+            exact = [_exact(array) for array in case.arrays]
+            y = bench.works(case.call, *(bench.make(array, device) for array in exact))
+            where = f"{case.given} of float64 on {device}"
+            assert y.dtype == wide, f"{where}: its dtype is {y.dtype}"
+            off = abs(unidev.to_numpy(y) - expected).max()
+            assert off < 1e-9 * max(1, abs(expected).max()), f"{where}: it is off by {off:g}"
     flat = bench.works(functional.flatten, bench.make(_SMALL[:0], device))
     assert tuple(flat.shape) == (0, 32), f"flatten of no rows has the shape {flat.shape}"
 

@@ -67,6 +67,11 @@ def test_dense(bench: Workbench) -> None:
             bench, partial(nn.dense, 4, 3, bias=bias), ROWS,
             lambda has: neural.linear(ROWS, has["weight"], has.get("bias")), f"dense, bias={bias}",
         )  # fmt: skip
+    rows = ROWS.reshape(5, 1, 4)
+    check_layer(
+        bench, partial(nn.dense, 4, 3), rows,
+        lambda has: neural.linear(rows, has["weight"], has["bias"]), "dense of three axes",
+    )  # fmt: skip
 
 
 @check(required=True, needs=_NEEDS)
