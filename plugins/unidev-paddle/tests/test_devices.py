@@ -30,10 +30,6 @@ def test_every_accelerator_is_a_gpu_cuda_first():
     assert places == [("CUDAPlace", 0), ("CUDAPlace", 1), ("XPUPlace", 0), ("mlu", 0), ("npu", 0)]
 
 
-def test_a_machine_without_accelerators_has_none():
-    assert real(machine()) == []
-
-
 def test_a_leftover_of_the_simulator_is_no_real_device():
     assert real(machine(sim=2, sim16=1, simplex=1)) == [Accelerator("simplex", 0)]
 

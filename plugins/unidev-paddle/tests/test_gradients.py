@@ -52,16 +52,6 @@ def test_gradients_of_several_threads_do_not_mix():
     assert not wrong
 
 
-def test_a_static_graph_is_refused():
-    x = unidev.ones(3)
-    paddle.enable_static()
-    try:
-        with pytest.raises(unidev.UnsupportedOperation, match="static"):
-            unidev.value_and_grad(squares)({"x": x})
-    finally:
-        paddle.disable_static()
-
-
 def test_a_loop_of_steps_keeps_no_memory():
     model = unidev.place(unidev.nn.dense(100, 100), GPU)
     x = unidev.ones((1, 100), device=GPU)

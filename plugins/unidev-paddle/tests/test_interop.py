@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import paddle
-import pytest
 
 import unidev
-from unidev.errors import UnsupportedOperation
 
 
 def test_a_tensor_with_a_gradient_is_shared_without_it() -> None:
@@ -17,13 +15,6 @@ def test_a_tensor_with_a_gradient_is_shared_without_it() -> None:
     assert unidev.convert(y, "paddle").stop_gradient
     y[0, 0] = 7
     assert float(x[0, 0]) == 7
-
-
-def test_a_sparse_tensor_is_refused() -> None:
-    x = paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2])
-    for copy in (None, False, True):
-        with pytest.raises(UnsupportedOperation):
-            unidev.convert(x, "numpy", copy=copy)
 
 
 def test_shared_memory_is_kept_when_its_tensor_is_resized():

@@ -147,16 +147,6 @@ def test_a_learning_rate_that_others_need_on_the_cpu_stays_there():
     step(mine, optimizer)
 
 
-def test_parameters_in_groups_are_found():
-    model = network()
-    groups = [{"params": model[0].parameters()}, {"params": model[3].parameters()}]
-    optimizer = paddle.optimizer.Momentum(0.1, parameters=groups)
-    step(model, optimizer)
-    unidev.place(model, GPU, optimizer=optimizer)
-    assert {unidev.device_of(x) for x in state(optimizer)} == {GPU}
-    step(model, optimizer)
-
-
 @pytest.mark.filterwarnings("ignore:Op `increment` is executed:DeprecationWarning")
 def test_what_a_look_ahead_wraps_moves_along():
     model = network()

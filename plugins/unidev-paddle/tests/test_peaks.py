@@ -1,4 +1,4 @@
-"""The most memory that was in use, by Paddle's own statistics; pinned memory."""
+"""The most memory that was in use, by Paddle's own statistics."""
 
 from __future__ import annotations
 
@@ -17,11 +17,6 @@ def test_more_simulated_devices_than_paddle_counts_apart_are_refused(run_python)
         UNIDEV_SIMULATE="17",
     )
     assert "Paddle counts some simulated GPUs together if there are more than 16" in done.stdout
-
-
-def test_memory_is_pinned_only_for_a_real_gpu():
-    with pytest.raises(unidev.UnsupportedOperation, match="only in a build for CUDA"):
-        unidev.active_backend().pinned(unidev.ones(3))
 
 
 def test_paddles_own_lack_of_memory_says_what_was_asked_for():

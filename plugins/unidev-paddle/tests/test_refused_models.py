@@ -37,17 +37,6 @@ def test_a_freed_parameter_is_named_as_what_it_is():
     assert unidev.device_of(layer.bias) is unidev.cpu()
 
 
-@pytest.mark.filterwarnings(r"ignore:\s*Non compatible API")  # 3.2 says so of its own calls
-def test_a_sparse_buffer_is_refused():
-    layer = linear()
-    layer.register_buffer(
-        "mask", paddle.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [1.0, 2.0], [2, 2])
-    )
-    with pytest.raises(unidev.UnsupportedOperation, match="mask"):
-        unidev.place(layer, GPU)
-    assert unidev.device_of(layer.weight) is unidev.cpu()
-
-
 @pytest.mark.filterwarnings("ignore:The program will return to single-card:UserWarning")
 def test_a_data_parallel_layer_with_a_reducer_is_refused():
     layer = paddle.DataParallel(linear())
@@ -56,14 +45,3 @@ def test_a_data_parallel_layer_with_a_reducer_is_refused():
     with pytest.raises(unidev.UnsupportedOperation, match="DataParallel"):
         unidev.place(layer, "cpu")
     assert devices(layer) == {GPU}
-
-
-def test_a_static_graph_is_no_place_to_move_anything():
-    layer = linear()
-    paddle.enable_static()
-    try:
-        with pytest.raises(unidev.UnsupportedOperation, match="static"):
-            unidev.place(layer, GPU)
-    finally:
-        paddle.disable_static()
-    assert devices(layer) == {unidev.cpu()}
