@@ -122,7 +122,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``unidev_backend`` once for each backend."""
-    if BACKEND not in metafunc.fixturenames or is_parametrized(metafunc, BACKEND):
+    if BACKEND not in metafunc.fixturenames or is_parametrized(metafunc.definition, BACKEND):
         return
     given = metafunc.config.getoption("unidev_backend")
     names = _installed() if given is None else _names_in(given)
@@ -335,9 +335,9 @@ def _installed() -> list[str]:
     return sorted(name for name, spec in backend_specs().items() if is_installed(spec.framework))
 
 
-def is_parametrized(metafunc: pytest.Metafunc, fixture: str) -> bool:
+def is_parametrized(item: pytest.Item, fixture: str) -> bool:
     """Whether the test's own ``parametrize`` names that fixture."""
-    for mark in metafunc.definition.iter_markers("parametrize"):
+    for mark in item.iter_markers("parametrize"):
         names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
         if fixture in (map(str.strip, names.split(",")) if isinstance(names, str) else names):
             return True
@@ -348,6 +348,13 @@ def backend_of(item: Any) -> str:
     """The backend that the test's parameters select, else UNIDEV_BACKEND's, else ""."""
     parameters = getattr(getattr(item, "callspec", None), "params", {})
     return str(parameters.get(BACKEND) or os.environ.get("UNIDEV_BACKEND", ""))
+
+
+def is_named(item: pytest.Item) -> bool:
+    """Whether the test or the user names its backend, which runs not just as it is installed."""
+    if BACKEND not in getattr(item, "fixturenames", ()) or is_parametrized(item, BACKEND):
+        return True
+    return item.config.getoption("unidev_backend") is not None
 
 
 def check_traced(item: pytest.Item, trap: str) -> None:

@@ -18,6 +18,7 @@ from unidev_pytest.devices import (
     backend_of,
     check_poor,
     check_traced,
+    is_named,
     is_parametrized,
     too_few,
 )
@@ -74,9 +75,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run a test that uses ``unidev_device`` on each device, ``unidev_dtype`` in each precision."""
-    if _DTYPE in metafunc.fixturenames and not is_parametrized(metafunc, _DTYPE):
+    if _DTYPE in metafunc.fixturenames and not is_parametrized(metafunc.definition, _DTYPE):
         metafunc.parametrize(_DTYPE, ("float32", "float64"), indirect=True)
-    if _DEVICE in metafunc.fixturenames and not is_parametrized(metafunc, _DEVICE):
+    if _DEVICE in metafunc.fixturenames and not is_parametrized(metafunc.definition, _DEVICE):
         if BACKEND not in metafunc.fixturenames and metafunc.config.getoption("unidev_poor"):
             from unidev.backends.selection import backend_choice
 
@@ -86,13 +87,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
-    """Fail, at collection, if a test counts or forbids transfers of a backend without a tracer."""
+    """Leave out tests that count or forbid transfers of a backend without a tracer.
+
+    Each is an error at collection; or skipped, if nobody named the backend, which is installed.
+    """
     outcome: Any = yield
-    for item in () if outcome.excinfo else outcome.get_result().result:
-        if isinstance(item, pytest.Item) and (reason := _untraced(item)):
-            report = pytest.CollectReport(collector.nodeid, "failed", f"{item.name}: {reason}", [])
-            outcome.force_result(report)
-            break
+    found = [] if outcome.excinfo else outcome.get_result().result
+    for item in [each for each in found if isinstance(each, pytest.Item)]:
+        if (reason := _untraced(item)) and is_named(item):
+            found.remove(item)
+            report = pytest.CollectReport(item.nodeid, "failed", f"{item.name}: {reason}", [])
+            collector.ihook.pytest_collectreport(report=report)
+        elif reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def _untraced(item: pytest.Item) -> str | None:
