@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +21,17 @@ MUTANT = """
     was = getattr(owner, name)
     setattr(owner, name, {broken})
 """
+
+HOME = os.path.expanduser("~")
+"""With the cache of builds, which pytester's own home lacks."""
+
+
+def runner(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run pytest in a process of its own, with two simulated GPUs and more options."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("HOME", HOME)
+    options = ("-p", "unidev_pytest", "--unidev-simulate", "2", "-p", "no:cacheprovider")
+    return partial(pytester.runpytest_subprocess, *options)
 
 
 def is_red(

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from typing import Any
 
 import pytest
-from broken_traps import is_red
+from broken_traps import is_red, runner
 
 pytest_plugins = ("pytester",)
-
-HOME = os.path.expanduser("~")
-"""With the cache of builds, which pytester's own home lacks."""
 
 LIBRARY = """
     import pytest
@@ -49,11 +44,8 @@ POOR = """
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
-    monkeypatch.setenv("HOME", HOME)
     monkeypatch.setenv("UNIDEV_BACKEND", "torch")
-    options = ("-p", "unidev_pytest", "--unidev-simulate", "2", "-p", "no:cacheprovider")
-    return partial(pytester.runpytest_subprocess, *options)
+    return runner(pytester, monkeypatch)
 
 
 def test_gpus_without_float64_refuse_it_in_the_words_for_mps(pytester: Any, run: Any) -> None:

@@ -17,6 +17,7 @@ from unidev.errors import DeletedTensorError, UnsupportedDtypeError, Unsupported
 from unidev_paddle import devices, memory
 from unidev_paddle.copying import Move, copied_sparse, copy_cut, empty_at, move_cut, sparse_parts
 from unidev_paddle.framework import (
+    DTYPES,
     check_building,
     check_eager,
     core,
@@ -26,17 +27,13 @@ from unidev_paddle.framework import (
     run_as_written,
     symbolic,
 )
+from unidev_paddle.simulator import PaddleSimulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from unidev.contract import Array, BackendSpec, Device, Tensor
-
-_NAMES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8",
-    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
-)  # fmt: skip
 
 _MOST_ELEMENTS = 2**59  # at most 16 bytes each, which is 2**63 bytes
 
@@ -109,8 +106,13 @@ class PaddleBackend(Backend):
 
     @cached_property
     def dtypes(self) -> Mapping[str, Any]:
-        """All that Paddle computes on, except float8; it reads ``uint16`` arrays as bfloat16."""
-        return {name: getattr(paddle, name) for name in _NAMES}
+        """See ``DTYPES``."""
+        return {name: getattr(paddle, name) for name in DTYPES}
+
+    def dtypes_on(self, device: Device) -> Sequence[str]:
+        """All, or without those that simulated GPUs lack."""
+        lacking = () if device.kind == "cpu" else PaddleSimulator.lacks
+        return [name for name in DTYPES if name not in lacking]
 
     # -- devices ----------------------------------------------------------------------------------
 
@@ -239,6 +241,8 @@ class PaddleBackend(Backend):
         if dtype == paddle.float16:  # NumPy's conversion: Paddle's turns 4e-24 into 7e-05
             readable = x.detach().cast("float32") if x.dtype == paddle.bfloat16 else x
             return self.from_numpy(self.to_numpy(readable), dtype, device)
+        if self._names.get(x.dtype) in PaddleSimulator.lacks:
+            return self.copy_to(x.detach().cast(dtype), device, False)
         moved = self.copy_to(x, device, False)
         if 0 in x.shape:  # an empty result computed on the host is left there
             return self.empty(tuple(x.shape), dtype, device)

@@ -14,6 +14,11 @@ from unidev_paddle.importing import import_paddle
 
 paddle: Any = import_paddle()
 core: Any = paddle.base.core
+DTYPES = (
+    "bool", "int8", "int16", "int32", "int64", "uint8",
+    "float16", "bfloat16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+"""All that Paddle computes on, except float8; it reads ``uint16`` arrays as bfloat16."""
 
 
 def run_as_written(*packages: str) -> None:

@@ -14,8 +14,9 @@ import ctypes
 import os
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from unidev.contract import SimulatedGpus, Simulator, checked_file
 from unidev.errors import SimulationError
@@ -48,6 +49,9 @@ def bank_first(device_type: str) -> int | None:
 class PaddleSimulator(Simulator):
     """Builds the runtime once per machine, and has Paddle load it during import."""
 
+    lacks: ClassVar[tuple[str, ...]] = ()
+    """The dtypes that the GPUs refuse."""
+
     def start(self, count: int) -> None:
         """Import Paddle with ``count`` simulated GPUs; ``os.environ`` is restored."""
         if "paddle" in sys.modules:
@@ -73,10 +77,19 @@ class PaddleSimulator(Simulator):
         _library.unidev_simulated_bytes.argtypes = [ctypes.c_size_t]
         _library.unidev_simulated_bytes.restype = ctypes.c_size_t
 
+    def start_as(self, gpus: SimulatedGpus) -> None:
+        """As ``start``; then take dtypes away."""
+        self.start(gpus.count)
+        if gpus.lacks:
+            from unidev_paddle.simulator.poor import lack
+
+            PaddleSimulator.lacks = gpus.lacks
+            lack(gpus.lacks)
+
     def refusal(self, gpus: SimulatedGpus) -> str | None:
         """Refuse a name: ``gpu:0`` is not in the CPU build."""
         if gpus.name is None:
-            return super().refusal(gpus)
+            return super().refusal(replace(gpus, like=None) if gpus.lacks else gpus)
         return (
             "gpu:0 is compiled out of Paddle's CPU build, so no simulated GPU can be called "
             f"{gpus.name!r} there. Unset UNIDEV_SIMULATE_AS: "

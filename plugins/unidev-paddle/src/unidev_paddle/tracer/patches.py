@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 Tensor: Any = paddle.Tensor
 
-_OPERATIONS = (paddle._C_ops, paddle._legacy_C_ops)
-_OPERATORS = (
+OPERATIONS = (paddle._C_ops, paddle._legacy_C_ops)
+OPERATORS = (
     "add", "radd", "sub", "rsub", "mul", "rmul", "div", "rdiv", "truediv", "rtruediv", "floordiv",
     "rfloordiv", "mod", "rmod", "pow", "rpow", "matmul", "rmatmul", "eq", "ne", "lt", "le", "gt",
     "ge",
@@ -104,8 +104,8 @@ class PaddlePatches(Patches):
             "memcpy_d2h": calls.to_host,
             "assign_value_": calls.assign_value,
         }
-        for module in _OPERATIONS:
-            for name, original in _builtins_of(module):
+        for module in OPERATIONS:
+            for name, original in builtins_of(module):
                 if id(original) in self._operations:
                     continue
                 transfers_of = special.get(name) or by_operation(name, sight)
@@ -131,7 +131,7 @@ class PaddlePatches(Patches):
             if module is None or _is_being_imported(module):
                 continue
             self._seen.add(name)
-            if name.partition(".")[0] in _PACKAGES and not name.startswith(_ELSEWHERE):
+            if may_hold(name):
                 found += self._held_by(module)
         self._modules = modules if self._seen.issuperset(modules) else []
         if found:
@@ -145,7 +145,7 @@ class PaddlePatches(Patches):
 
 
 def _methods(sight: Sight, calls: Calls) -> Iterator[tuple[Any, str, Callable[..., Transfers]]]:
-    for name in _OPERATORS:
+    for name in OPERATORS:
         yield Tensor, f"__{name}__", by_operator(name, sight)
     yield Tensor, "_getitem_dygraph", by_index("__getitem__", sight)
     yield Tensor, "_setitem_dygraph", by_index("__setitem__", sight)
@@ -171,7 +171,13 @@ def _is_being_imported(module: Any) -> bool:
     return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
-def _builtins_of(module: Any) -> Iterator[tuple[str, Any]]:
+def may_hold(module: str) -> bool:
+    """Whether a module of that name may have imported operations, for its own use."""
+    return module.partition(".")[0] in _PACKAGES and not module.startswith(_ELSEWHERE)
+
+
+def builtins_of(module: Any) -> Iterator[tuple[str, Any]]:
+    """The C functions of a module, which ``poor`` may have wrapped."""
     for name, value in vars(module).items():
-        if type(value).__name__ == "builtin_function_or_method":
+        if type(getattr(value, "__wrapped__", value)).__name__ == "builtin_function_or_method":
             yield name, value
