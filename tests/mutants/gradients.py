@@ -112,7 +112,7 @@ def copies_of_detached_are_recorded(backend):
     replace_value(backend, "copy_if_there", lambda self, x, device: None)
 
 
-@torch_mutant("gradients.accumulate", "gradients.diamond_over_two_devices")
+@torch_mutant("gradients.accumulate")
 def only_one_way_back_counts(backend):
     """Of several ways from a source the last alone counts: ``x.grad = …`` in place of ``+=``."""
     import torch

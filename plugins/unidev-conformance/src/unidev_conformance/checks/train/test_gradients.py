@@ -273,23 +273,6 @@ def test_accumulate(bench: Workbench, source: Device) -> None:
         check_gradient(bench, grad, expected, source, where)
 
 
-@check(required=True, needs=_PROBE, over="pairs")
-def test_diamond_over_two_devices(bench: Workbench, here: Device, there: Device) -> None:
-    """Two paths from one source, over two devices, that meet again: both count."""
-    x, y = wholes(2, 3), wholes(2, 3, start=2)
-
-    def diamond(x: Any, y: Any) -> Any:
-        left = times(x, x)  # here
-        moved = unidev.copy_to(x, there)
-        right = times(moved, y)  # there
-        return times(left, unidev.as_in_device(right, here))  # x ** 3 * y
-
-    where = f"{here} and {there}"
-    by_x, by_y = gradients(bench, diamond, (x, y), (here, there), where)
-    check_gradient(bench, by_x, 3 * x * x * y, here, f"{where}, dx")
-    check_gradient(bench, by_y, x * x * x, there, f"{where}, dy")
-
-
 @check(required=True, needs=("probe.autograd.second_order",), over="all_pairs")
 def test_second_order(bench: Workbench, source: Device, target: Device) -> None:
     """Second-order gradients flow through the verbs, too."""
