@@ -77,7 +77,8 @@ def test_the_frameworks_spelling_and_objects_are_asked_for_only_after_ours(
 
     def parse_native(self: object, spec: object) -> tuple[str, int] | None:
         asked.append(spec)
-        return {"sim:1": ("gpu", 1), "sim:9": ("gpu", 9), "sim:-2": ("gpu", -2)}.get(str(spec))
+        known = {"sim:1": 1, "sim:9": 9, "sim:-2": -2, "CPU:2": 1, "CPU:10": 9}
+        return ("gpu", known[str(spec)]) if spec in known else None
 
     monkeypatch.setattr(type(unidev.active_backend()), "parse_native", parse_native)
     assert unidev.as_device("sim:1") is unidev.as_device("gpu:1")
@@ -88,6 +89,9 @@ def test_the_frameworks_spelling_and_objects_are_asked_for_only_after_ours(
     assert caught.value.spec == "sim:9"
     with pytest.raises(unidev.DeviceSpecError, match="-2"):
         unidev.as_device("sim:-2")
+    for spec, hint in (("cpu:2", " The framework's CPU:2 is gpu:1: write that."), ("cpu:10", "")):
+        with pytest.raises(unidev.DeviceNotFoundError, match=f"gpu:1\\.{hint}$"):
+            unidev.as_device(spec)
 
 
 def test_a_device_means_its_own_backend_whatever_is_selected(two_gpus: None) -> None:

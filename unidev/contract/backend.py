@@ -161,8 +161,7 @@ class Backend(Abilities, ABC):
         """The kind and index that the framework's own spelling or device object specifies.
 
         ``spec`` is an object, or a string that is not in unidev's spelling, which is read first and
-        is lower case (``CPU:1`` is the framework's): where JAX calls a simulated ``gpu:0`` by the
-        name ``cpu:1``, that string is unidev's CPU 1.
+        is lower case: JAX's ``cpu:1``, a simulated ``gpu:0``, is unidev's CPU 1, not so ``CPU:1``.
         None: it specifies no device of this framework. An index out of range is not clamped.
         """
 

@@ -20,21 +20,22 @@ def not_available(device: Device, there: Sequence[Device], backend: Backend) -> 
     """The message that ``device`` is none of those ``there``, and what to do."""
     message = f"{device} is not available: the {backend.name} backend has {listed(there)}."
     if device.kind != "gpu":
-        return message
+        own = str(device).upper()
+        key = backend.parse_native(own)
+        if key is None or key[0] != "gpu" or key[1] >= backend.device_count("gpu"):
+            return message
+        return f"{message} The framework's {own} is gpu:{key[1]}: write that."
     if note:
         return f"{message} {note}"
     from unidev.contract.optional import Unsupported  # not above: it needs typing
+    from unidev.doctor.brief import why_no_gpu
     from unidev.system.settings import MOST_SIMULATED, SIMULATE
 
     message += f" try_gpu({device.index}) falls back to the CPU"
     if device.index < MOST_SIMULATED and not isinstance(backend.spec.simulator, Unsupported):
         message += f"; {SIMULATE}={device.index + 1}, set before Python starts, simulates GPUs"
-    message += "."
-    if not backend.device_count("gpu"):
-        from unidev.doctor.brief import why_no_gpu
-
-        message += f" {why_no_gpu(backend)}"
-    return message
+    why = "" if backend.device_count("gpu") else f" {why_no_gpu(backend)}"
+    return f"{message}.{why}"
 
 
 def two_backends(holds: str, *names: str) -> str:
