@@ -7,37 +7,29 @@ probe, which makes views and writes to tensors in the framework's own calls.
 from __future__ import annotations
 
 import ast
-import contextlib
 import re
 import tempfile
-import threading
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
-import unidev
 from unidev_conformance.kit.differences import compared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    import contextlib
+    from collections.abc import Callable, Iterable, Sequence
 
     from unidev_conformance.kit.workbench import Workbench
 
-_BEGINNING = """\
-import contextlib, tempfile, threading
-from concurrent.futures import ThreadPoolExecutor
-
-import numpy as np
-import unidev
-
-unidev.set_backend({backend!r})
-probe = unidev.active_backend().probe
-scopes = []
-folder = tempfile.mkdtemp()
-"""
+_BEGINNING = {
+    "contextlib": "import contextlib", "tempfile": "import tempfile",
+    "threading": "import threading",
+    "ThreadPoolExecutor": "from concurrent.futures import ThreadPoolExecutor",
+    "np": "import numpy as np", "unidev": "import unidev", "scopes": "scopes = []",
+    "probe": "probe = unidev.active_backend().probe", "folder": "folder = tempfile.mkdtemp()",
+}  # fmt: skip
+"""What a program may begin with, by the names that its lines then have."""
+_OF_ONE_TENSOR = re.compile(r"[mt]\d+(\[.*])? = ")
 _FUNCTION = re.compile(r"unidev\.(?:nn\.)?(?:functional\.)?(\w+)")
 _WORD = re.compile(r"\w+")
 
@@ -65,14 +57,23 @@ class ProgramError(AssertionError):
         return mine == others and kinds[0] == kinds[1]
 
     def shortened(self, end: float) -> ProgramError:
-        """The failure of the same program without the lines that do not matter to it."""
+        """The failure of the same program without the lines that do not matter to it.
+
+        Then also without tensors and models that change nothing of what is found and expected.
+        """
+        failure = self._without(end, self.is_like)
+        program = failure.program
+        program.blocks = [Block((x,), not _OF_ONE_TENSOR.match(x)) for x in program.lines()]
+        return failure._without(end, lambda found: found.message == failure.message)
+
+    def _without(self, end: float, is_same: Callable[[ProgramError], bool]) -> ProgramError:
         failure, blocks = self, self.program.blocks
         for number in range(len(blocks) - 2, -1, -1):
             if blocks[number].is_needed or time.process_time() > end:
                 continue
             shorter = [*blocks[:number], *blocks[number + 1 :]]
             found = self.program.failure_of(shorter)
-            if found is not None and found.is_like(self):
+            if found is not None and is_same(found):
                 failure, blocks = found, shorter
         return failure
 
@@ -92,13 +93,11 @@ class Program:
         self.blocks: list[Block] = []
         self.calls: Counter[str] = Counter()
         self._scopes: list[contextlib.ExitStack] = []
-        self.names: dict[str, Any] = {
-            "np": np, "unidev": unidev, "probe": bench.probe, "scopes": self._scopes,
-            "folder": folder, "contextlib": contextlib, "ThreadPoolExecutor": ThreadPoolExecutor,
-            "tempfile": tempfile, "threading": threading,
-        }  # fmt: skip
-        exec(definitions, self.names)  # noqa: S102  our own text, as in the printed program
-        self._defined = _by_name(definitions)
+        imports = [each for each in _BEGINNING.values() if "import" in each]
+        self.names: dict[str, Any] = {}
+        exec("\n".join([*imports, definitions]), self.names)  # noqa: S102  ours, as it is printed
+        self.names |= {"probe": bench.probe, "scopes": self._scopes, "folder": folder}
+        self._defined = _BEGINNING | _by_name(definitions)
 
     def run(self, *lines: str) -> None:
         """Execute lines.
@@ -149,32 +148,32 @@ class Program:
             except Exception as error:  # whatever it is, the contract is that the line works
                 said = self._sides(line, error)
                 self.blocks.append(Block(lines[:number], is_needed))
-                raise ProgramError(f"the last line fails{said}", self) from error
+                raise ProgramError(f"the last line {said}", self) from error
         self.blocks.append(Block(lines, is_needed))
 
     def _sides(self, line: str, error: Exception) -> str:
         """What the line raises; of an assertion, what it found, and what it expected."""
         if not isinstance(error, AssertionError):
-            return f" raises {_brief(error)}"
+            return f"raises {_brief(error)}"
         said = str(error) or compared(getattr(ast.parse(line).body[0], "test", None), self.value)
-        return said and f": {said}"
+        return f"fails: {said}" if said else "fails"
 
     def _count(self, line: str) -> None:
         for text in (line, *(self._defined[n] for n in _WORD.findall(line) if n in self._defined)):
             self.calls.update(_FUNCTION.findall(text))
 
     def __str__(self) -> str:
-        count = self._bench.backend.simulated_count
-        beginning = _BEGINNING.format(backend=self._bench.backend.name)
-        lines: Iterable[str] = (f"# UNIDEV_SIMULATE={count} python program.py", beginning)
-        return "\n".join([*lines, *self._needed(), *self._lines()])
+        backend = self._bench.backend
+        setting = f"UNIDEV_BACKEND={backend.name} UNIDEV_SIMULATE={backend.simulated_count}"
+        return "\n".join([f"# {setting} python program.py", *self._needed(), *self.lines()])
 
-    def _lines(self) -> list[str]:
+    def lines(self) -> list[str]:
+        """What has been executed, without what it begins with."""
         return [line for block in self.blocks for line in block.lines]
 
     def _needed(self) -> Iterable[str]:
-        """The definitions of what the lines call, and of what those call."""
-        missing = [*self._lines()]
+        """The imports and definitions that the lines need, and that those need."""
+        missing = self.lines()
         needed: set[str] = set()
         while missing:
             names = set(_WORD.findall(missing.pop())) & self._defined.keys() - needed
@@ -182,7 +181,7 @@ class Program:
             missing += [self._defined[name] for name in names]
         for name, definition in self._defined.items():
             if name in needed:
-                yield f"{definition}\n"
+                yield definition
 
 
 def _by_name(definitions: str) -> dict[str, str]:
