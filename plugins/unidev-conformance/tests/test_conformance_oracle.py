@@ -11,6 +11,7 @@ import unidev
 from unidev.contract.backend import Extent
 from unidev.errors import UnsupportedOperation
 from unidev.system import host_memory
+from unidev_conformance.checks.tensor.test_smoke import test_probe_calibrated as calibrated
 from unidev_conformance.judging.outcomes import (
     InconclusiveError,
     NotApplicableError,
@@ -30,13 +31,7 @@ def bench() -> Workbench:
 
 @pytest.mark.parametrize(
     ("mine", "other", "shared"),
-    [
-        ((100, 10), (100, 10), 10),
-        ((100, 10), (109, 10), 1),
-        ((100, 10), (110, 10), 0),
-        ((100, 10), (90, 10), 0),
-        ((100, 10), (102, 3), 3),
-    ],
+    [((9, 10), (9, 10), 10), ((9, 10), (18, 10), 1), ((9, 10), (19, 10), 0), ((9, 10), (11, 3), 3)],
 )
 def test_extents_overlap_by_bytes(mine, other, shared) -> None:
     assert overlapping_bytes([Extent(*mine)], [Extent(*other)]) == shared
@@ -51,6 +46,15 @@ def test_an_extent_that_says_nothing_is_inconclusive(
     x, y = np.zeros(3), np.zeros(3)
     with pytest.raises(InconclusiveError, match="prove nothing"):
         bench.oracle.check_disjoint(x, y, "here")
+
+
+@pytest.mark.parametrize("wrong", ["write", "gradient"])
+def test_calibration_names_the_line_of_a_wrong_method(bench, monkeypatch, wrong: str) -> None:
+    monkeypatch.setattr(type(bench.probe), wrong, lambda *_: 0)
+    with pytest.raises(
+        AssertionError, match=r"by <lambda>, line \d+ of test_conformance_oracle.py"
+    ):
+        calibrated(bench)
 
 
 def test_two_slices_of_one_storage_are_not_disjoint(bench: Workbench) -> None:
@@ -76,12 +80,6 @@ def test_a_broadcast_that_stays_one_has_no_room(bench: Workbench) -> None:
     x = np.broadcast_to(np.zeros(4), (3, 4))
     with pytest.raises(AssertionError, match="96 bytes of elements in 32"):
         bench.oracle.check_room(x, x.nbytes, "here")
-
-
-def test_bytes_that_differ_are_shown_where_they_do(bench: Workbench) -> None:
-    x = np.array([0.0, -0.0])
-    with pytest.raises(AssertionError, match="from byte 15 of 16"):
-        bench.oracle.check_bytes(x, np.zeros(2).tobytes(), "here")
 
 
 def test_the_wrong_error_and_none_at_all_are_failures(bench: Workbench) -> None:

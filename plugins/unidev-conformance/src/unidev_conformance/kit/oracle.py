@@ -13,7 +13,9 @@ Everything here uses the probe, which uses the framework's own calls, and what a
 from __future__ import annotations
 
 import ctypes
+import inspect
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import unidev
@@ -233,3 +235,11 @@ def _short(value: object) -> object:
     if isinstance(value, str) and len(value) > _MOST_CHARACTERS:
         return value[:_MOST_CHARACTERS] + "…"
     return value
+
+
+def line_of(method: Any) -> str:
+    """A method of the probe, and where the plugin defines it."""
+    code = getattr(inspect.unwrap(method), "__code__", None)
+    if code is None:
+        return f"the probe's {method}"
+    return f"{code.co_name}, line {code.co_firstlineno} of {Path(code.co_filename).name}"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import unidev
 from unidev.contract.backend import Unsupported
 from unidev.system.settings import DETAILS
 from unidev_conformance.kit.inputs import drawing, samples
+from unidev_conformance.kit.oracle import line_of
 from unidev_conformance.kit.processes.fresh import run_fresh
 from unidev_conformance.running.catalog import check
 
@@ -48,15 +48,9 @@ def _calibrate_reading(bench: Workbench, device: Device) -> None:
     views = bench.probe.views(x)
     assert set(views) == set(expected), f"{device}: the probe's views are {sorted(views)}"
     for name, view in views.items():
-        where = f"{name} on {device}, from {_line_of(bench.probe.views)}"
+        where = f"{name} on {device}, from {line_of(bench.probe.views)}"
         bench.oracle.check_bytes(view, expected[name].tobytes(), where)
     _calibrate_more_views(bench, device)
-
-
-def _line_of(method: Any) -> str:
-    """Where the plugin defines a method of its probe."""
-    code = method.__code__
-    return f"line {code.co_firstlineno} of {Path(code.co_filename).name}"
 
 
 def _calibrate_more_views(bench: Workbench, device: Device) -> None:
@@ -65,7 +59,7 @@ def _calibrate_more_views(bench: Workbench, device: Device) -> None:
     for name, view in views.items():
         assert name in drawing.MORE_LAYOUTS, f"{device}: the probe has a view called {name!r}"
         expected = drawing.MORE_LAYOUTS[name](values)
-        where = f"{name} on {device}, from {_line_of(bench.probe.more_views)}"
+        where = f"{name} on {device}, from {line_of(bench.probe.more_views)}"
         assert tuple(view.shape) == expected.shape, f"{where}: its shape is {tuple(view.shape)}"
         bench.oracle.check_bytes(view, expected.tobytes(), where)
     bench.evidence.add("views", f"{device}: {', '.join(views)}")
@@ -76,7 +70,7 @@ def _calibrate_extents(bench: Workbench, device: Device) -> None:
         x, other = (bench.make(samples.counting((size,)), device) for _ in range(2))
         same = bench.probe.same_memory(x)
         assert same is not x, f"{device}: same_memory returned the same object"
-        told = f"{device}, by extents, {_line_of(bench.probe.extents)}"
+        told = f"{device}, by {line_of(bench.probe.extents)}"
         assert bench.oracle.shares(x, same), f"{told}: a view is reported to have other memory"
         assert not bench.oracle.shares(x, other), (
             f"{told}: two live tensors are reported to share memory"
@@ -96,16 +90,17 @@ def _calibrate_writing(bench: Workbench, device: Device) -> None:
     same = bench.probe.same_memory(x)
     bench.probe.write(x, 55)
     written = np.full((3, 4), 55, "float32").tobytes()
-    bench.oracle.check_bytes(x, written, f"written by the probe on {device}")
-    bench.oracle.check_bytes(same, written, f"written through another name on {device}")
+    where = f"written on {device} by {line_of(bench.probe.write)}"
+    bench.oracle.check_bytes(x, written, where)
+    bench.oracle.check_bytes(same, written, f"same_memory, {where}")
 
 
 def _calibrate_gradient(bench: Workbench, device: Device) -> None:
     values = samples.counting()
     for factor, function in ((1, lambda x: x), (3, lambda x: x + x + x)):
         found = bench.probe.gradient(function, values, device)
-        expected = np.full_like(values, factor)
-        assert np.array_equal(found, expected), f"the gradient of the sum of {factor} times x"
+        where = f"the gradient of the sum of {factor} times x, by {line_of(bench.probe.gradient)}"
+        assert np.array_equal(found, np.full_like(values, factor)), where
 
 
 @check(required=True, over="devices")

@@ -29,6 +29,7 @@ from unidev_conformance.kit.models.differentiating import (
     wholes,
     within_scopes,
 )
+from unidev_conformance.kit.oracle import line_of
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def test_probe_calibrated(bench: Workbench, device: Device) -> None:
     """The probe's gradients are correct, None where nothing flows, and on the right device."""
     x, y, detach = wholes(2, 3), wholes(2, 3, start=3), bench.probe.autograd.detach
     both = (device, device)
-    where = f"the probe, on {device}"
+    where = f"{line_of(bench.probe.autograd.gradients)}, on {device}"
     grads = gradients(bench, lambda x, y: plus(times(x, x), y), (x, y), both, where)
     check_gradient(bench, grads[0], 2 * x, device, f"{where}: d(x*x + y)/dx")
     check_gradient(bench, grads[1], np.ones_like(y), device, f"{where}: d(x*x + y)/dy")
@@ -71,15 +72,17 @@ def _calibrate_flag(bench: Workbench, values: Any, device: Device) -> None:
         said.extend(map(probe.is_differentiable, (x, times(x, x), probe.detach(x))))
         return x
 
-    gradients(bench, function, (values,), (device,), f"the probe, on {device}")
-    assert said == [True, True, False], f"the flags of x, x * x and detach(x) on {device}"
+    where = f"{line_of(probe.is_differentiable)}, on {device}"
+    gradients(bench, function, (values,), (device,), where)
+    assert said == [True, True, False], f"{where}: the flags of x, x * x and detach(x)"
 
 
 def _calibrate_second_order(bench: Workbench, values: Any, device: Device) -> None:
     probe = bench.probe.autograd
     if not isinstance(probe.second_order, Unsupported):
         found = probe.second_order(lambda x: times(times(x, x), x), values, device)
-        check_gradient(bench, found, 6 * values, device, f"the probe: x*x*x twice, on {device}")
+        where = f"{line_of(probe.second_order)}, on {device}: x*x*x twice"
+        check_gradient(bench, found, 6 * values, device, where)
 
 
 @check(required=True, needs=_PROBE, over="all_pairs")

@@ -15,6 +15,7 @@ from unidev.contract.models import Models
 from unidev_conformance.kit.inputs.containers import Slotted
 from unidev_conformance.kit.models.differentiating import wholes
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
+from unidev_conformance.kit.oracle import line_of
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -28,13 +29,13 @@ _BOTH = ("models", "probe.models")
 def test_probe_calibrated(bench: Workbench) -> None:
     """The probe's models are equal but separate, contain what they should, and learn."""
     one, other = Sample(bench), Sample(bench)
-    where = "the probe's model"
+    where = f"the probe's model, by {line_of(one.probe.model)}"
     assert one.contents() == other.contents(), f"{where}: two of them have other numbers"
     for (name, x), y in zip(one.tensors().items(), other.tensors().values(), strict=True):
         assert not bench.oracle.shares(x, y), f"{where}: two models share the memory of {name}"
     assert one.forward() == other.forward(), f"{where}: two of them give different outputs"
     assert len(one.forward()) == INPUT.nbytes, f"{where}: does not map (n, 4) to (n, 4)"
-    _calibrate_structure(bench, one)
+    _calibrate_structure(bench, one, where)
     before = one.contents()
     one.step()
     after = one.contents()
@@ -51,8 +52,8 @@ def test_probe_calibrated(bench: Workbench) -> None:
     bench.evidence.add("tensors", list(after))
 
 
-def _calibrate_structure(bench: Workbench, sample: Sample) -> None:
-    probe, model, where = sample.probe, sample.model, "the probe's model"
+def _calibrate_structure(bench: Workbench, sample: Sample, where: str) -> None:
+    probe, model = sample.probe, sample.model
     tensors = sample.tensors()
     assert probe.tied(model), f"{where} has no tied weights"
     for a, b in probe.tied(model):
