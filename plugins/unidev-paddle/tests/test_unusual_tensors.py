@@ -155,3 +155,14 @@ def test_shapes_beyond_all_memory_are_errors_or_empty(shape, device):
             # Beyond 2**63 elements it is no shape; below, Paddle would not see the bytes overflow.
             with pytest.raises((unidev.OutOfDeviceMemoryError, unidev.InvalidDataError)):
                 make(shape, device=device)
+
+
+@pytest.mark.parametrize("name", ["relu", "tanh", "flatten"])
+def test_the_rows_of_a_sparse_gradient_never_reach_a_kernel(name, monkeypatch):
+    layer = paddle.nn.Embedding(5, 3, sparse=True)
+    layer(paddle.to_tensor([1, 2])).sum().backward()
+    function = getattr(unidev.nn.functional, name)
+    monkeypatch.setattr("unidev.nn.functional.call", lambda _, told, x, **__: told(x))
+    with pytest.raises(unidev.UnsupportedOperation, match="SelectedRows"):
+        function(layer.weight.grad)
+    assert function(layer.weight).shape == layer.weight.shape

@@ -33,7 +33,7 @@ def threads():
     names = [each.read_text() for each in Path("/proc/self/task").glob("*/comm")]
     return [name for name in names if "gloo" in name]
 
-def say():  # in one piece: two processes write to one pipe
+def say():
     print(f"at the end: {torch.distributed.is_initialized()} {threads()}")
 
 atexit.register(say)
@@ -43,7 +43,8 @@ tree = {"w": unidev.full(3, group.rank + 1.0), "half": unidev.full(2, 300.0, dty
 found = group.all_reduce(tree, "mean")
 same = group.broadcast(unidev.arange(2) + group.rank, 1)
 is_shared = "memfd:unidev" in Path("/proc/self/maps").read_text()
-print([x.tolist() for x in (found["w"], found["half"], same)], is_shared)
+values = [x.tolist() for x in (found["w"], found["half"], same)]
+print(f"{values} {is_shared}")  # in one piece: two processes write to one pipe
 try:
     group.all_reduce(unidev.ones(3 + group.rank))
 except unidev.InvalidDataError as error:
