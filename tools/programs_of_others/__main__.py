@@ -83,11 +83,12 @@ def install(folder: Path, python: Path, wanted: list[str], sdist: str | None) ->
 
 
 def pytest_options(suite: dict[str, Any], source: Path) -> list[str]:
-    """The suite's files, and an expression that leaves out what cannot pass."""
+    """The suite's files, and an expression that chooses tests and leaves out what cannot pass."""
     files = [HERE / each for each in suite.get("ours", [])]
     files = files or [source / each for each in suite["tests"]]
-    left_out = [f"not ({name})" for name in suite.get("left_out", {})]
-    chosen = ["-k", " and ".join(left_out)] * bool(left_out)
+    words = [suite["only"]] * ("only" in suite)
+    words += [f"not ({name})" for name in suite.get("left_out", {})]
+    chosen = ["-k", " and ".join(words)] * bool(words)
     return [
         *map(str, files),
         "-rfE",
@@ -96,6 +97,7 @@ def pytest_options(suite: dict[str, Any], source: Path) -> list[str]:
         "no:cacheprovider",
         "--timeout=600",
         *chosen,
+        *suite.get("options", []),
     ]
 
 

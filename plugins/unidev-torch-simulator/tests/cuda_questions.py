@@ -176,6 +176,8 @@ def sparse_tensors_are_on_it_with_their_parts() -> None:
         assert "mat2 is on cpu" in said or "mat1 is on cuda:1" in said
         kind = "" if layout == torch.sparse_coo else "Csr"
         assert f"in method wrapper_Sparse{kind}CUDA__" in said
+    with torch.sparse.check_sparse_tensor_invariants():
+        assert torch._sparse_broadcast_to(x, (2, 2, 3)).sum().item() == 18  # type: ignore[attr-defined]
     torch.sparse.mm(x, weight).sum().backward()
     assert weight.grad is not None
     assert weight.grad.tolist() == [[3, 3], [2, 2], [4, 4]]
@@ -319,6 +321,8 @@ def too_much_is_cudas_own_error_with_its_numbers() -> None:
         "CUDA out of memory. Tried to allocate 1024.00 MiB. GPU 0 has a total capacity of 256.00 "
         "MiB of which 256.00 MiB is free."
     )
+    said = error_of(torch.OutOfMemoryError, lambda: torch.empty(1 << 60, device="cuda"))
+    assert said.endswith("Tried to allocate more than 1EB memory.")
 
 
 @question

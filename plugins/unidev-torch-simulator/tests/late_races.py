@@ -95,17 +95,6 @@ def event_is_asked_once_and_the_answer_dropped(mended: bool) -> Any:
     return host.tolist(), [4.0] * 6  # second
 
 
-@race("ROCm/pytorch#3194")
-def consumer_does_not_wait_for_the_copying_stream(mended: bool) -> Any:
-    side, weight = cuda.Stream(), torch.full((6,), 7.0).pin_memory()
-    target = on_gpu(1.0)
-    with cuda.stream(side):
-        target.copy_(weight, non_blocking=True)  # first
-    if mended:
-        cuda.current_stream().wait_stream(side)
-    return (target * 2).tolist(), [14.0] * 6  # second
-
-
 @race("huggingface/trl#7195")
 def clone_comes_after_the_event(mended: bool) -> Any:
     transfer, x = cuda.Stream(), on_gpu(1.0)
@@ -129,6 +118,30 @@ def stream_that_was_current_once_is_synchronized(mended: bool) -> Any:
     return (host * 1).tolist(), [3.0] * 6  # second
 
 
+@race("deepspeedai/DeepSpeed#7898")
+def default_stream_is_waited_for_where_another_is_current(mended: bool) -> Any:
+    forward, reduction, default = cuda.Stream(), cuda.Stream(), cuda.current_stream()
+    with cuda.stream(forward):
+        grad = on_gpu(3.0) * 2  # first
+        reduction.wait_stream(forward if mended else default)
+    with cuda.stream(reduction):
+        reduced = grad / 2  # second
+    reduction.synchronize()
+    return reduced.tolist(), [3.0] * 6
+
+
+@race("sgl-project/sglang#26376")
+def schedule_writes_lengths_that_a_forward_still_reads(mended: bool) -> Any:
+    forward, lengths = cuda.Stream(), on_gpu(4.0)
+    with cuda.stream(forward):
+        positions = lengths - 1  # first
+    if mended:
+        cuda.current_stream().wait_stream(forward)
+    lengths.add_(1)  # second
+    cuda.synchronize()
+    return positions.tolist(), [3.0] * 6
+
+
 @race("deepspeedai/DeepSpeed#8061")
 def only_one_of_two_producers_is_waited_for(mended: bool) -> Any:
     producers, reduction = [cuda.Stream(), cuda.Stream()], cuda.Stream()
@@ -141,18 +154,6 @@ def only_one_of_two_producers_is_waited_for(mended: bool) -> Any:
     with cuda.stream(reduction):
         reduced = bucket / 2  # second
     reduction.synchronize()
-    return reduced.tolist(), [0.5] * 6
-
-
-@race("deepspeedai/DeepSpeed#5606")
-def buffer_is_filled_again_while_it_is_reduced(mended: bool) -> Any:
-    reduction, buffer = cuda.Stream(), on_gpu(1.0)
-    with cuda.stream(reduction):
-        reduced = buffer / 2  # first
-    if mended:
-        cuda.current_stream().wait_stream(reduction)
-    buffer.fill_(8.0)  # second
-    cuda.synchronize()
     return reduced.tolist(), [0.5] * 6
 
 

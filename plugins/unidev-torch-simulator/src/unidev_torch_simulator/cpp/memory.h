@@ -188,6 +188,9 @@ inline int64_t rounded(size_t size) {
 // In the words of CUDA's allocator: programs read the numbers out of them.
 [[noreturn]] inline void refuse_memory(
     int64_t bytes, c10::DeviceIndex index, Usage& usage, const char* why = "") {
+  TORCH_CHECK_WITH(
+      OutOfMemoryError, !kAsCuda || bytes < int64_t{1} << 60,
+      "CUDA out of memory. Tried to allocate more than 1EB memory.");
   ++usage.ooms;
   const std::string used = size_text(usage.bytes.current);
   std::string text = (kAsCuda ? "CUDA out of memory. Tried to allocate " : "out of memory: tried to allocate ") +
