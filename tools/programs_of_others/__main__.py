@@ -86,7 +86,7 @@ def pytest_options(suite: dict[str, Any], source: Path) -> list[str]:
     """The suite's files, and an expression that chooses tests and leaves out what cannot pass."""
     files = [HERE / each for each in suite.get("ours", [])]
     files = files or [source / each for each in suite["tests"]]
-    words = [suite["only"]] * ("only" in suite)
+    words = list(filter(None, [suite.get("only")]))
     words += [f"not ({name})" for name in suite.get("left_out", {})]
     chosen = ["-k", " and ".join(words)] * bool(words)
     return [
