@@ -48,56 +48,45 @@ def test_an_uncommitted_array_is_on_its_device_and_a_copy_is_committed():
     assert unidev.ones(3).committed
 
 
-def test_counting_devices_starts_no_runtime(python: Python):
-    done = python(
-        "import unidev, jax\n"
-        "unidev.set_backend('jax')\n"
-        "assert unidev.num_gpus() == 0, unidev.num_gpus()\n"
-        "assert [*map(str, unidev.list_devices())] == ['cpu:0']\n"
-        "jax.config.update('jax_num_cpu_devices', 3)  # refused once the runtime has started\n"
-        "assert [*map(str, unidev.list_devices())] == ['cpu:0', 'cpu:1', 'cpu:2']\n"
-        "assert len(jax.devices()) == 3\n"
-    )
-    assert done.returncode == 0, done.stderr
+OF_FRESH_PROCESSES = {
+    "counting devices starts no runtime": """
+unidev.set_backend('jax')
+assert unidev.num_gpus() == 0, unidev.num_gpus()
+assert [*map(str, unidev.list_devices())] == ['cpu:0']
+jax.config.update('jax_num_cpu_devices', 3)  # refused once the runtime has started
+assert [*map(str, unidev.list_devices())] == ['cpu:0', 'cpu:1', 'cpu:2']
+assert len(jax.devices()) == 3
+""",
+    "CPUs that a flag of XLA's splits are counted": """
+os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=2'
+found = [*map(str, unidev.list_devices())]
+assert found == ['cpu:0', 'cpu:1'], found
+assert len(jax.devices()) == 2
+""",
+    "simulation after the first array is refused": """
+jax.numpy.ones(3)
+try:
+    unidev.simulate(2)
+    unidev.set_backend('jax')
+    unidev.ones(3)
+except unidev.errors.UnidevError as error:
+    assert 'UNIDEV_SIMULATE=2' in str(error), error
+else:
+    raise AssertionError('simulated')
+""",
+    "a program that split the CPU itself may simulate as many": """
+jax.config.update('jax_num_cpu_devices', 3)
+jax.numpy.ones(3)
+unidev.simulate(2)
+assert unidev.num_gpus() == 2
+assert str(unidev.device_of(unidev.ones(3, device='gpu:1'))) == 'gpu:1'
+""",
+}
 
 
-def test_cpus_that_a_flag_of_xlas_splits_are_counted(python: Python):
-    done = python(
-        "import unidev, jax\n"
-        "found = [*map(str, unidev.list_devices())]\n"
-        "assert found == ['cpu:0', 'cpu:1'], found\n"
-        "assert len(jax.devices()) == 2\n",
-        XLA_FLAGS="--xla_force_host_platform_device_count=2",
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_simulation_after_the_first_array_is_refused(python: Python):
-    done = python(
-        "import jax, unidev\n"
-        "jax.numpy.ones(3)\n"
-        "try:\n"
-        "    unidev.simulate(2)\n"
-        "    unidev.set_backend('jax')\n"
-        "    unidev.ones(3)\n"
-        "except unidev.errors.UnidevError as error:\n"
-        "    assert 'UNIDEV_SIMULATE=2' in str(error), error\n"
-        "else:\n"
-        "    raise AssertionError('simulated')\n"
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_program_that_split_the_cpu_itself_may_simulate_as_many(python: Python):
-    done = python(
-        "import jax\n"
-        "jax.config.update('jax_num_cpu_devices', 3)\n"
-        "jax.numpy.ones(3)\n"
-        "import unidev\n"
-        "unidev.simulate(2)\n"
-        "assert unidev.num_gpus() == 2\n"
-        "assert str(unidev.device_of(unidev.ones(3, device='gpu:1'))) == 'gpu:1'\n"
-    )
+@pytest.mark.parametrize("program", [*OF_FRESH_PROCESSES.values()], ids=[*OF_FRESH_PROCESSES])
+def test_in_a_fresh_process(python: Python, program: str):
+    done = python("import os, jax, unidev\n" + program)
     assert done.returncode == 0, done.stderr
 
 
