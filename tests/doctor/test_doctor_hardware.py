@@ -6,24 +6,9 @@ from dataclasses import replace
 
 import pytest
 from doctor_cases import (
-    AMD,
-    EMPTY,
-    FOR_ROCM,
-    INTEL,
-    NVIDIA_FILES,
-    ON_BUS,
-    UNDRIVEN,
-    WORKING,
-    case,
-    causes,
-    divided,
-    everything,
-    found,
-    gpu,
-    torch,
-    with_environment,
-    with_gpus,
-)
+    AMD, EMPTY, FOR_ROCM, INTEL, NVIDIA_FILES, ON_BUS, UNDRIVEN, WORKING, case, causes, divided,
+    everything, found, gpu, torch, with_environment, with_gpus,
+)  # fmt: skip
 
 from unidev.doctor.diagnosis import diagnose, is_healthy
 from unidev.system.facts import (
