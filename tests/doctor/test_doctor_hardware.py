@@ -6,9 +6,24 @@ from dataclasses import replace
 
 import pytest
 from doctor_cases import (
-    AMD, EMPTY, FOR_ROCM, INTEL, NVIDIA_FILES, ON_BUS, UNDRIVEN, WORKING, case, causes, divided,
-    everything, found, gpu, torch, with_environment, with_gpus,
-)  # fmt: skip
+    AMD,
+    EMPTY,
+    FOR_ROCM,
+    INTEL,
+    NVIDIA_FILES,
+    ON_BUS,
+    UNDRIVEN,
+    WORKING,
+    case,
+    causes,
+    divided,
+    everything,
+    found,
+    gpu,
+    torch,
+    with_environment,
+    with_gpus,
+)
 
 from unidev.doctor.diagnosis import diagnose, is_healthy
 from unidev.system.facts import (
