@@ -36,7 +36,8 @@ def test_a_spelling_of_jaxs_means_one_device(spelling, device):
 
 @pytest.mark.parametrize("spelling", ["cuda:", "cuda:x", "CudaDevice(id=0)", "vulkan:0"])
 def test_other_spellings_are_refused(spelling):
-    pytest.raises(unidev.DeviceSpecError, unidev.as_device, spelling)
+    with pytest.raises(unidev.DeviceSpecError):
+        unidev.as_device(spelling)
 
 
 def test_an_uncommitted_array_is_on_its_device_and_a_copy_is_committed():
@@ -49,7 +50,6 @@ def test_an_uncommitted_array_is_on_its_device_and_a_copy_is_committed():
 
 OF_FRESH_PROCESSES = {
     "counting devices starts no runtime": """
-unidev.set_backend('jax')
 assert unidev.num_gpus() == 0, unidev.num_gpus()
 assert [*map(str, unidev.list_devices())] == ['cpu:0']
 jax.config.update('jax_num_cpu_devices', 3)  # refused once the runtime has started
@@ -66,7 +66,6 @@ assert len(jax.devices()) == 2
 jax.numpy.ones(3)
 with pytest.raises(unidev.errors.UnidevError, match='UNIDEV_SIMULATE=2'):
     unidev.simulate(2)
-    unidev.set_backend('jax')
     unidev.ones(3)
 """,
     "a program that split the CPU itself may simulate as many": """
