@@ -35,6 +35,7 @@ TOOLS = {
 _CLI = ("click", "rich", "psutil")
 NEEDED_BY = {
     "tests/cli": _CLI,
+    "tests/bench/test_bench_report.py": ("jinja2",),
     "tests/cli/test_cli_bench.py": ("jinja2", "matplotlib"),
     "plugins/unidev-conformance/tests": ("unidev_conformance",),
     "tests/parallel": ("psutil",),
