@@ -23,10 +23,11 @@ def _not_of_rows(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """
 
     @wraps(function)
-    def checked(x: Tensor, *rest: Any, **options: Any) -> Tensor:
-        if isinstance(x, paddle.Tensor) and x.is_selected_rows():
-            raise not_dense(x)
-        return function(x, *rest, **options)
+    def checked(*xs: Any, **options: Any) -> Tensor:
+        for x in xs:
+            if isinstance(x, paddle.Tensor) and x.is_selected_rows():
+                raise not_dense(x)
+        return function(*xs, **options)
 
     return checked
 
