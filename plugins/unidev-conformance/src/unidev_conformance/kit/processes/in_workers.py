@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -243,7 +244,9 @@ def leaving() -> list[str]:
     group = unidev.group()
     x = unidev.ones(10, device=group.device)
     group.all_reduce(x)
-    has_left = Path(tempfile.gettempdir()) / f"unidev-left-{os.getppid()}"
+    drawn = unidev.array([secrets.randbelow(1 << 31)], dtype="int32", device=group.device)
+    (number,) = unidev.to_numpy(group.broadcast(drawn))  # a process number comes back
+    has_left = Path(tempfile.gettempdir()) / f"unidev-left-{number}"
 
     def heard() -> str:
         try:
@@ -261,10 +264,12 @@ def leaving() -> list[str]:
     signal.setitimer(signal.ITIMER_REAL, 0.1)  # the others do not come before that
     found = [heard()]
     has_left.mkdir()
-    found.append(heard())
-    while len([*has_left.iterdir()]) < group.size - 1:
-        time.sleep(0.01)
-    shutil.rmtree(has_left)
+    try:
+        found.append(heard())
+        while len([*has_left.iterdir()]) < group.size - 1:
+            time.sleep(0.01)
+    finally:
+        shutil.rmtree(has_left)
     return found
 
 
