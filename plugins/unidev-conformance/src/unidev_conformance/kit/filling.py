@@ -143,13 +143,16 @@ def _check_runs(bench: Workbench, device: Device) -> None:
 
     check_runs()
     for name in dtypes:
-        _check_run(bench, Run(2**24 - 1 if name == "int32" else 2**53 - 1, 1, 9), name, device)
+        for start in (2**24 - 1, 2**53 - 1, 2**63 - 4, 2**63):
+            if start + 9 <= np.iinfo(name).max:
+                _check_run(bench, Run(start, 1, 9), name, device)
 
 
 def _check_run(bench: Workbench, run: Run, dtype: str, device: Device) -> None:
     values = np.array(list(run), dtype)
-    made = unidev.arange(run.start, run.stop, run.step, dtype=dtype, device=device)
-    where = f"arange({run.start}, {run.stop}, {run.step}), {dtype} on {device}"
+    given = run.start, run.stop, run.step
+    made = bench.works(unidev.arange, *given, dtype=dtype, device=device)
+    where = f"arange{given}, {dtype} on {device}"
     assert made.dtype == bench.backend.dtypes[dtype], f"{where}: dtype {made.dtype}"
     bench.oracle.check_device(made, device, where)
     bench.oracle.check_bytes(made, values.tobytes(), where)
