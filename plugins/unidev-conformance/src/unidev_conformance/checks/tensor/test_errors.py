@@ -166,13 +166,14 @@ def test_deleted_tensor(bench: Workbench, device: Device, target: Device) -> Non
 def test_tensors_on_different_devices(bench: Workbench, one: Device, other: Device) -> None:
     """Tensors on two devices, even of one kind, are refused where they must be on one."""
     x, y = bench.matrix(one), bench.matrix(other)
-    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, x, y)
-    assert list(error.devices) == ["args[0]", "args[1]"], f"it names {list(error.devices)}"
     bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, [x, y])
     bench.expect(unidev.DeviceMismatchError, unidev.device_of, [x, y])
-    error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, X=x, Y=y)
-    for name, device in (("X", one), ("Y", other)):
-        assert f"{name}: {device}" in str(error), f"{name} on {device} is not in: {error}"
+    for xs, named in (((x, y), {}), ((), {"X": x, "Y": y}), ((x,), {"Y": y})):
+        error = bench.expect(unidev.DeviceMismatchError, unidev.check_same_device, *xs, **named)
+        names = [*(f"args[{number}]" for number in range(len(xs))), *named]
+        assert error.devices == dict(zip(names, (one, other), strict=True)), f"{error.devices}"
+        said = ", ".join(f"{name}: {device}" for name, device in error.devices.items())
+        assert said in str(error), f"{said} is not in: {error}"
     bench.works(unidev.check_same_device, x, x)
     if one.is_simulated and other.is_simulated and hasattr(type(x), "__add__"):
         _check_computing(bench, one, other)
