@@ -186,6 +186,9 @@ def _check_computing(bench: Workbench, one: Device, other: Device) -> None:
         x, y = bench.matrix(one), bench.matrix(other)
         for index, values in ((..., y), (0, y[0]), ([0, 1], y[[0, 1]]), (x > 0, y[y > 0])):
             bench.expect(unidev.DeviceMismatchError, x.__setitem__, index, values)
+        for index in (y > 0, (0, y[0] > 0), [y[0, :1].astype(int)]):  # a mask, and indices
+            bench.expect(unidev.DeviceMismatchError, x.__getitem__, index)
+            bench.expect(unidev.DeviceMismatchError, x.__setitem__, index, 1)
         for option in ({"out": y}, {"where": y > 0}):
             bench.expect(unidev.DeviceMismatchError, np.add, x, x, **option)
     refused = {
