@@ -94,12 +94,12 @@ class JaxProbe(Probe):
             "key": jax.random.key(7),
             "float8_e4m3fn": np.ones((2, 3), jnp.float8_e4m3fn),
             "int4": np.ones((3, 3), jnp.int4),
-            "not committed": np.ones((2, 3), np.float32),
         }
         mesh = jax.sharding.Mesh([device.native], ("x",))
         on_mesh = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("x"))
         found = {name: jax.device_put(x, device.native) for name, x in made.items()}
-        return {**found, "on a mesh of one": jax.device_put(made["not committed"], on_mesh)}
+        found["on a mesh of one"] = jax.device_put(np.ones((2, 3), np.float32), on_mesh)
+        return {**found, "not committed": self.unbound(device)}
 
     def unbound(self, device: Device) -> Any:
         """Not committed, as everything that JAX makes without a device."""
