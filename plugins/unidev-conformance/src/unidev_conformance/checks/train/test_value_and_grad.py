@@ -344,7 +344,14 @@ def test_of_a_model(bench: Workbench, device: Device) -> None:
     assert steepness > 0, f"on {device}: all gradients are zeros"
     for name, grad in grads.items():  # each alone: of a tied one, a part might be missing
         _check_falls(bench, sample, before, {name: grad}, f"on {device}, of {name} alone")
-    _check_falls(bench, sample, before, grads, f"on {device}")
+    in_another_order = dict(reversed(grads.items()))  # they are paired by their names
+    _check_falls(bench, sample, before, in_another_order, f"on {device}")
+    for other in bench.ends():
+        if other is not device:
+            sample.place(other)
+            contents = sample.contents()
+            bench.expect(unidev.InvalidDataError, unidev.sgd, sample.model, grads, lr=1)
+            sample.check_contents(contents, f"sgd on {other}, with gradients on {device}")
 
 
 def _check_falls(
@@ -355,7 +362,7 @@ def _check_falls(
     old = float(sample.array(before).ravel()[0])
     # So small a step that the loss is almost linear, so large that float32 shows the change.
     lr = 0.002 * old / steepness
-    unidev.sgd(sample.model, grads, lr=lr)
+    bench.works(unidev.sgd, sample.model, grads, lr=lr)
     after, _ = unidev.value_and_grad(sample.loss_of)(sample.model, sample.x)
     unidev.sgd(sample.model, grads, lr=-lr)
     fell, expected = old - float(sample.array(after).ravel()[0]), lr * steepness
