@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import threading
 import warnings
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import pairwise
 from random import Random
@@ -72,6 +72,19 @@ def test_everything_arrives(bench: Workbench) -> None:
             shared = overlapping_bytes(memory[name], after[name])
             assert not shared, f"{where}: {name} is still in its old memory: {shown(memory[name])}"
         bench.evidence.add("arrived", f"{where}: {sorted(after)}")
+        _check_gradients_follow(sample, source, where)
+
+
+def _check_gradients_follow(sample: Sample, home: Device, where: str) -> None:
+    """Gradients that were elsewhere than their parameters, as PyTorch's may be, come there, too."""
+    before = sample.contents()
+    for name, x in sample.tensors().items():
+        if unidev.is_tensor(x) and not name.endswith(".grad"):
+            with suppress(AttributeError):
+                x.data = unidev.copy_to(x.data, home)
+    sample.place_alone(home)
+    sample.check_on(home, f"{where}, where gradients were elsewhere")
+    sample.check_contents(before, f"{where}, where gradients were elsewhere")
 
 
 @check(required=True, needs=("models",))
