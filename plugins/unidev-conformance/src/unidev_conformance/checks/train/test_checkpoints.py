@@ -443,6 +443,29 @@ def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
         assert np.array_equal(found[name], expected), f"on {device}: {name} has another layout"
     for name, value in (("2.running_mean", 0), ("2.running_var", 1), ("2.weight", 1)):
         assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"
+    if not isinstance(probe := bench.probe.models, Unsupported) and not isinstance(
+        probe.compiled, Unsupported
+    ):
+        _check_compiled(bench, device)
+
+
+def _check_compiled(bench: Workbench, device: Device) -> None:
+    """A file of a net with a compiled layer fits the net without, and the other way round."""
+
+    def made(layer: Any) -> Any:
+        return unidev.place(nn.sequential(nn.tanh(), layer), device)
+
+    compiled = made(bench.probe.models.compiled())
+    plain, other = (made(nn.dense(4, 4)) for _ in range(2))
+    if not any(name.endswith("weight") for name in values_of(bench, compiled)):
+        return  # its names are the framework's own
+    for saved, loaded in ((compiled, plain), (other, compiled)):
+        with a_folder() as folder:
+            bench.works(unidev.save_parameters, saved, folder / "net")
+            bench.works(unidev.load_parameters, loaded, folder / "net")
+        expected, found = (values_of(bench, net).values() for net in (saved, loaded))
+        same = all(np.array_equal(x, y) for x, y in zip(expected, found, strict=True))
+        assert same, f"a net with a compiled layer on {device}: other values"
 
 
 _SHAPES = {
