@@ -40,8 +40,9 @@ class NumpyCollectives(OperatorCollectives):
         return _like(np.concatenate([_plain(x) for x in tensors], dtype=dtype), tensors[0])
 
     def is_writable(self, x: Array) -> bool:
-        """By NumPy's flag."""
-        return bool(x.flags.writeable)
+        """By NumPy's flag; not if several elements are one (``as_strided``)."""
+        is_expanded = any(s == 0 and n > 1 for s, n in zip(x.strides, x.shape, strict=True))
+        return bool(x.flags.writeable) and not (is_expanded and x.size)
 
     def write(self, targets: Sequence[Array], values: Sequence[Array]) -> None:
         """``numpy.copyto``."""

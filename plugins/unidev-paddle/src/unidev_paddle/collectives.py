@@ -95,9 +95,9 @@ class PaddleCollectives(Collectives):
             if not x.is_dense():
                 raise not_dense(x)
 
-    def is_writable(self, x: Tensor) -> bool:  # noqa: ARG002
-        """All are."""
-        return True
+    def is_writable(self, x: Tensor) -> bool:
+        """Not if several elements are one (``as_strided``)."""
+        return not any(s == 0 and n > 1 for s, n in zip(x.strides, x.shape, strict=True))
 
     def write(self, targets: Sequence[Tensor], values: Sequence[Tensor]) -> None:
         """``copy_``: ``assign_out_`` writes a view to the start of the memory around it."""

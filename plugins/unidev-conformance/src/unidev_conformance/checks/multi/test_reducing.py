@@ -167,7 +167,8 @@ def _several(bench: Workbench, size: int, count: int, device: Device) -> list[An
 def test_in_place(bench: Workbench) -> None:
     """The tensors that are held receive the results, views too, and nothing around a view changes.
 
-    Immutable ones are refused, unchanged; so are others with one that is read-only among them.
+    Immutable ones are refused, unchanged; so are others with one among them that is read-only, or
+    of which several elements are one.
     """
     devices = bench.several(3)
     held = [{"y": bench.matrix(device), "x": bench.matrix(device)} for device in devices]
@@ -177,6 +178,13 @@ def test_in_place(bench: Workbench) -> None:
     if isinstance(last := held[-1]["x"], np.ndarray):
         last.flags.writeable = False
         _check_refused_in_place(bench, held)
+    for device in devices:
+        x = bench.probe.views(bench.make(samples.counting((20, 30)), device))["broadcast"]
+        if isinstance(x, np.ndarray):
+            x.flags.writeable = True
+        if sum(each.nbytes for each in bench.oracle.storage(x)) < len(bench.probe.read(x)):
+            other = bench.make(samples.counting((3, 20, 30)), device)
+            _check_refused_in_place(bench, [{"x": other}, {"x": x}])
     dtypes = reducible(bench, "sum")
     layouts = [layout for layout in trees.layouts(bench) if layout != "broadcast"]
 
