@@ -355,32 +355,60 @@ def test_compiled(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_copies(bench: Workbench) -> None:
-    """``replicate`` of a model gives copies that share nothing, or says what needs no copy."""
-    devices = bench.several(3)
-    home = devices[-1]  # a GPU
-    sample = Sample.on(bench, home)
+    """``replicate`` of a model gives models like it that share nothing, or says what needs no copy.
+
+    Each trains by itself.
+    """
+    bench.several(3)
+    for home in bench.ends():
+        sample = Sample.trained_on(bench, home)
+        if home is not bench.cpu:
+            sample.probe.set_inference(sample.model)
+        _check_copies(bench, sample, [*bench.ends(), home])
+
+
+def _check_copies(bench: Workbench, sample: Sample, devices: list[Device]) -> None:
+    """They have its values, ties, flags and mode, and nothing else in common with another."""
+    before, flags, original, home = sample.contents(), sample.flags(), sample.model, sample.device
     try:
-        copies = unidev.replicate(sample.model, [*devices, home])
+        copies = unidev.replicate(original, devices)
     except unidev.UnsupportedOperation as error:
         if "DataParallel" not in str(error):
             raise AssertionError(f"the error does not say what to use: {error}") from error
         return
-    expected = {name: bench.probe.read(x) for name, x in sample.tensors().items()}
-    models = [sample.model, *copies]
-    for model, device in zip(copies, [*devices, home], strict=True):
-        tensors = sample.probe.tensors(model)
-        contents = {name: bench.probe.read(x) for name, x in tensors.items()}
-        assert contents == expected, f"the copy on {device} has other values"
-        frozen = sample.probe.frozen(model) == sample.probe.frozen(sample.model)
-        assert frozen, f"other parameters are frozen on {device}"
-        for one, other in sample.probe.tied(model):
-            assert bench.oracle.storage(one) == bench.oracle.storage(other), "a tie has come apart"
-        for name, x in tensors.items():
-            bench.oracle.check_device(x, device, f"{name} of a copy on {device}")
-    for a, b in combinations(models, 2):
-        pairs = zip(*(sample.probe.tensors(model).items() for model in (a, b)), strict=True)
-        for (name, x), (_, y) in pairs:
-            bench.oracle.check_disjoint(x, y, f"{name} of two copies of a model")
+    kept = {n: x for n, x in before.items() if not n.endswith(".grad")}
+    others = [*sample.tensors().values()]
+    for model, device in zip(copies, devices, strict=True):
+        where = f"a replica of a model on {home}, on {device}"
+        sample.model, sample.device = model, device
+        found = sample.tensors()
+        sample.check_on(device, where)
+        changed = [n for n, x in kept.items() if n in found and bench.probe.read(found[n]) != x]
+        assert not changed, f"{where}: other values in {changed}"
+        missing = [n for n in kept if n not in found and not n.startswith("optimizer")]
+        assert not missing, f"{where}: without {missing}"
+        sample.check_flags(flags, where)
+        for a, b in sample.probe.tied(model):
+            assert bench.oracle.shares(a, b), f"{where}: tied weights are tied no more"
+        assert all(a is b for a, b in sample.probe.shared(model)), f"{where}: a shared part is two"
+        for x in found.values():
+            assert not any(bench.oracle.shares(x, y) for y in others), f"{where}: memory is shared"
+        others += found.values()
+        _check_trains(sample, where)
+    sample.model, sample.device = original, home
+    sample.check_contents(before, f"a model on {home} that was replicated")
+
+
+def _check_trains(sample: Sample, where: str) -> None:
+    """A step of an optimizer of its own changes it, as any model whose parameters are leaves."""
+    bench, model, kept = sample.bench, sample.model, sample.optimizer
+    sample.optimizer = bench.works(sample.probe.optimizer, model)
+    before = [*map(bench.probe.read, unidev.parameters(model).values())]
+    sample.step()
+    sample.check_on(sample.device, f"{where}, after a step")
+    after = [*map(bench.probe.read, unidev.parameters(model).values())]
+    assert after != before, f"{where}: a step of its own changes no parameter"
+    sample.optimizer = kept
 
 
 @check(required=True, needs=_NEEDS)

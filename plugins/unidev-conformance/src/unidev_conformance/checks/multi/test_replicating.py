@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 import unidev
 from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs import samples
-from unidev_conformance.kit.models.sample_models import Sample
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
-    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
 _NEEDS = ("collectives",)
@@ -43,44 +41,6 @@ def test_copies(bench: Workbench) -> None:
             if not isinstance(bench.probe.write, Unsupported):
                 bench.oracle.check_writes_apart(x, copies[-1]["x"], where)
                 bench.oracle.check_writes_apart(copies[0]["x"], copies[1]["x"], where)
-
-    if not isinstance(bench.backend.models, Unsupported) and not isinstance(
-        bench.probe.models, Unsupported
-    ):
-        for source in bench.ends():
-            _check_models(bench, source, is_training=source is devices[0])
-
-
-def _check_models(bench: Workbench, source: Device, *, is_training: bool) -> None:
-    """Replicas have the values, ties, flags and mode of a model, and nothing else in common."""
-    sample = Sample.trained_on(bench, source)
-    if not is_training:
-        sample.probe.set_inference(sample.model)
-    before, flags, home = sample.contents(), sample.flags(), sample.model
-    try:
-        copies = unidev.replicate(home, [*bench.ends(), source])
-    except unidev.UnsupportedOperation as refusal:
-        bench.evidence.add("refused", str(refusal))
-        return
-    kept = {n: x for n, x in before.items() if not n.endswith(".grad")}
-    for model, device in zip(copies, [*bench.ends(), source], strict=True):
-        where = f"a replica of a model on {source}, on {device}"
-        own = sample.tensors().values()
-        sample.model, sample.device = model, device
-        found = sample.tensors()
-        sample.check_on(device, where)
-        changed = [n for n, x in kept.items() if n in found and bench.probe.read(found[n]) != x]
-        assert not changed, f"{where}: other values in {changed}"
-        missing = [n for n in kept if n not in found and not n.startswith("optimizer")]
-        assert not missing, f"{where}: without {missing}"
-        sample.check_flags(flags, where)
-        for a, b in sample.probe.tied(model):
-            assert bench.oracle.shares(a, b), f"{where}: tied weights are tied no more"
-        assert all(a is b for a, b in sample.probe.shared(model)), f"{where}: a shared part is two"
-        for x in found.values():
-            assert not any(bench.oracle.shares(x, y) for y in own), f"{where}: memory is shared"
-    sample.model, sample.device = home, source
-    sample.check_contents(before, f"a model on {source} that was replicated")
 
 
 @check(required=True, needs=_NEEDS)
