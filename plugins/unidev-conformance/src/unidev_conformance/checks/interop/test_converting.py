@@ -184,6 +184,9 @@ def test_zero_d_and_empty(bench: Workbench, way: Way) -> None:
                 where = f"{way}, {dtype} {shape}, copy={copy}"
                 x = way.make(values)
                 way.check_same(x, bench.works(way.convert, x, copy=copy), where)
+                for there in devices_of(way.target)[1:] if copy is not False else ():
+                    y = bench.works(way.convert, x, device=there, copy=copy)
+                    way.check_same(x, y, f"{where}, to {there}", there)
 
 
 @check(required=True, over="ways")
