@@ -44,7 +44,7 @@ class Step:
 
 _SHORT = {
     "tensor": ("--only", "copy,pinned,queued,statistics,scarcity,contexts"),
-    "train": ("--only", "placing,value_and_grad"),
+    "train": ("--only", "placing,value_and_grad,model_gradients"),
     "multi": None, "interop": None,
 }  # fmt: skip
 """Profiles, and the groups of them in the short report: those about memory and the bus."""

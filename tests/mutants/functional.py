@@ -65,13 +65,13 @@ def new_tensors_of_a_step_on_the_default_device(exact, self, parameters, gradien
     return [toy.put(x, "host") for x in exact(self, parameters, gradients, lr)]
 
 
-@toy_mutant("value_and_grad.of_a_model", around=".framework:value_and_grad_of_model")
+@toy_mutant("model_gradients.of_a_model", around=".framework:value_and_grad_of_model")
 def the_model_itself_in_place_of_the_traced_one(exact, function, model, variables):
     """The function gets the user's model, whose variables hold constants."""
     return exact(lambda _: function(model), model, variables)
 
 
-@toy_mutant("value_and_grad.buffers_are_the_models", around=".autograd:ToyAutograd.of_model")
+@toy_mutant("model_gradients.buffers_are_the_models", around=".autograd:ToyAutograd.of_model")
 def statistics_stay_in_the_traced_model(exact, self, loss_of, model, trainable):
     """The copy of a model that was traced is dropped with what it learned: ``nnx.split``, alone."""
     from toy_backend import framework as toy

@@ -143,7 +143,7 @@ def only_one_way_back_counts(backend):
         return [found.get(x) for x in xs]
 
 
-@torch_mutant("value_and_grad.through_what_is_computed_again")
+@torch_mutant("model_gradients.through_what_is_computed_again")
 def zeros_for_what_a_custom_backward_differentiates(backend):
     """As ``torch.autograd.grad`` with ``allow_unused``: reentrant checkpointing is left out."""
     from unidev_torch import autograd
@@ -200,14 +200,14 @@ def no_grad_is_of_the_process(backend):
 
 
 @torch_mutant(
-    "value_and_grad.of_a_tensor", "value_and_grad.of_a_container", "value_and_grad.of_a_model"
+    "value_and_grad.of_a_tensor", "value_and_grad.of_a_container", "model_gradients.of_a_model"
 )
 def gradients_are_halved(backend):
     """A gradient that is off by a factor: averaged over what was summed."""
     change_slopes(lambda slope, number: slope * 0.5)
 
 
-@torch_mutant("value_and_grad.of_a_tensor", "value_and_grad.of_a_model")
+@torch_mutant("value_and_grad.of_a_tensor", "model_gradients.of_a_model")
 def gradients_come_on_the_cpu(backend):
     """The tape is the host's, and so is what it gives."""
     change_slopes(lambda slope, number: slope.cpu())
@@ -258,9 +258,7 @@ def any_loss_will_do(backend):
         return loss, [z if s is None else s for s, z in zip(found, zeros, strict=True)]
 
 
-@torch_mutant(
-    "value_and_grad.leaves_the_models_gradients", around=".autograd:TorchAutograd.gradients"
-)
+@torch_mutant("model_gradients.of_the_framework_stay", around=".autograd:TorchAutograd.gradients")
 def gradients_are_left_in_the_model(exact, self, loss_of, leaves):
     """Computed by ``backward``, they are added to what is in the parameters already."""
     loss, slopes = exact(self, loss_of, leaves)

@@ -21,7 +21,7 @@ def _has_kerass(*, is_training: bool = False) -> None:
     "models.mismatch_names_paths", "placing.everything_arrives", "placing.any_model",
     "placing.parameter_objects_stay", "placing.ties_stay", "placing.frozen_stays",
     "placing.optimizer_state_moves", "placing.unbuilt", "placing.spread_is_refused",
-    "value_and_grad.of_a_model",
+    "model_gradients.of_a_model",
     "checkpoints.round_trip", "checkpoints.ties_are_stored_once", "checkpoints.optimizer_state",
     profile="train", plugin=JAX, result="pass",
 )  # fmt: skip
@@ -30,7 +30,7 @@ def has_kerass_models(backend):
     _has_kerass()
 
 
-@mutant("value_and_grad.buffers_are_the_models", profile="train", plugin=JAX, result="pass")
+@mutant("model_gradients.buffers_are_the_models", profile="train", plugin=JAX, result="pass")
 def has_kerass_models_that_train(backend):
     """Nothing is broken; a call of the model updates its statistics."""
     _has_kerass(is_training=True)
@@ -58,7 +58,7 @@ def keras_optimizers_stay_behind(backend):
         return exact(self, model, None)
 
 
-@jax_mutant("value_and_grad.buffers_are_the_models", profile="train")
+@jax_mutant("model_gradients.buffers_are_the_models", profile="train")
 def a_scope_of_keras_forgets_what_was_assigned(backend):
     """What the loss assigns in the ``StatelessScope`` ends with it."""
     _has_kerass(is_training=True)

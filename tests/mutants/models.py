@@ -43,7 +43,7 @@ def tied_parameters_stand_twice(sound, self, model):
     return dict(model.named_parameters(remove_duplicate=False))
 
 
-@torch_mutant("models.parameters_by_name", "value_and_grad.of_a_model")
+@torch_mutant("models.parameters_by_name", "model_gradients.of_a_model")
 def frozen_ones_are_trained(backend):
     """Frozen parameters are among those to train: ``net.collect_params()`` has them all."""
     from unidev_torch.models import TorchModels

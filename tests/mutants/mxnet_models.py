@@ -51,7 +51,7 @@ def checkpoints_of_int64_are_written_as_float32(exact, self, x, values):
 
 
 @mxnet_mutant(
-    "value_and_grad.leaves_the_models_gradients", profile="train", everywhere=".autograd:_gradients"
+    "model_gradients.of_the_framework_stay", profile="train", everywhere=".autograd:_gradients"
 )
 def gradients_are_taken_by_backward(exact, loss, leaves):
     """``backward`` writes to the buffers that the model keeps, which a Trainer would use next."""

@@ -25,7 +25,7 @@ def counters_of_the_optimizer_stay(exact, self, model, optimizer):
     return [part for part in kept if part]
 
 
-@tensorflow_mutant("models.parameters_by_name", "value_and_grad.of_a_model", profile="train")
+@tensorflow_mutant("models.parameters_by_name", "model_gradients.of_a_model", profile="train")
 def tensorflow_is_asked_what_is_frozen(backend):
     """Freezing a Keras layer does not clear ``trainable`` of the ``tf.Variable`` within."""
     from unidev_tensorflow.models import TensorFlowModels, swap

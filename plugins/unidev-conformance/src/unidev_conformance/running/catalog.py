@@ -22,11 +22,10 @@ GROUPS = (
     "smoke", "devices", "create", "dtypes", "copy", "as_in_device", "containers", "host_data",
     "errors", "values", "sequences", "threads", "prefetch", "memory", "statistics", "many",
     "pinned", "queued", "pending", "current", "contexts", "scarcity", "tracer", "gradients",
-    "value_and_grad", "compiled", "models", "placing", "trees", "failures", "footprint",
-    "estimating",
-    "nested", "layers", "functional", "checkpoints", "damage", "training_sequences", "splitting",
-    "replicating", "packing", "reducing", "data_parallel", "spreading", "workers", "converting",
-    "cards", "kernels", "bus", "moving",
+    "value_and_grad", "model_gradients", "compiled", "models", "placing", "trees", "failures",
+    "footprint", "estimating", "nested", "layers", "functional", "checkpoints", "damage",
+    "training_sequences", "splitting", "replicating", "packing", "reducing", "data_parallel",
+    "spreading", "workers", "converting", "cards", "kernels", "bus", "moving",
 )  # fmt: skip
 """The order in which they run: a faulty probe is found before it is used to judge anything."""
 

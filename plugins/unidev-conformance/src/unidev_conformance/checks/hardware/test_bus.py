@@ -1,7 +1,4 @@
-"""Traces against the copies that the GPU's own profiler records.
-
-PYTEST_DONT_REWRITE
-"""
+"""Traces against the copies that the GPU's own profiler records. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

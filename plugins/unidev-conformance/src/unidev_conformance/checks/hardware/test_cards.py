@@ -1,7 +1,4 @@
-"""Real GPUs: the contexts that work leaves on them, and their memory by the driver's count.
-
-PYTEST_DONT_REWRITE
-"""
+"""Real GPUs: contexts that work leaves, and memory by the driver's count. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Work that fails on the GPU itself.
-
-PYTEST_DONT_REWRITE
-"""
+"""Work that fails on the GPU itself. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

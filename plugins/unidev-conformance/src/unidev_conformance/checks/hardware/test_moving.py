@@ -1,7 +1,4 @@
-"""Models that move between the host and a GPU while they train.
-
-PYTEST_DONT_REWRITE
-"""
+"""Models that move between the host and a GPU while they train. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

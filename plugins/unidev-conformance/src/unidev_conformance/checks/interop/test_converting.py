@@ -1,7 +1,4 @@
-"""``convert``: to and from each other framework, shared and copied.
-
-PYTEST_DONT_REWRITE
-"""
+"""``convert``: to and from each other framework, shared and copied. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

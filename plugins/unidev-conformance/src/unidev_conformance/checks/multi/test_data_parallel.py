@@ -1,7 +1,4 @@
-"""``DataParallel``: the probe's model at work on several devices.
-
-PYTEST_DONT_REWRITE
-"""
+"""``DataParallel``: the probe's model at work on several devices. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tensors that may not be packed, deleted or sparse ones, given to verbs over several devices.
-
-PYTEST_DONT_REWRITE
-"""
+"""Deleted and sparse tensors, given to verbs over several devices. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

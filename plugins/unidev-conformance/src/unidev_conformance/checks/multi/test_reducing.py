@@ -1,7 +1,4 @@
-"""``all_reduce``: values, memory, and the number of copies.
-
-PYTEST_DONT_REWRITE
-"""
+"""``all_reduce``: values, memory, and the number of copies. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

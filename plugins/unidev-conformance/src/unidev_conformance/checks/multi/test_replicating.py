@@ -1,7 +1,4 @@
-"""``replicate`` and ``broadcast`` of tensors.
-
-PYTEST_DONT_REWRITE
-"""
+"""``replicate`` and ``broadcast`` of tensors. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

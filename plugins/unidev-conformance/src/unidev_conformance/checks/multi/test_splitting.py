@@ -1,7 +1,4 @@
-"""``split_batch`` and ``gather``: rows on several devices, and together again.
-
-PYTEST_DONT_REWRITE
-"""
+"""``split_batch`` and ``gather``: rows on several devices, and back. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``spread``: the layers of one net on several devices.
-
-PYTEST_DONT_REWRITE
-"""
+"""``spread``: the layers of one net on several devices. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

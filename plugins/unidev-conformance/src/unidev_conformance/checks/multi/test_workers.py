@@ -1,7 +1,4 @@
-"""``unidev.run``: the same exchanges between processes, and who failed first.
-
-PYTEST_DONT_REWRITE
-"""
+"""``unidev.run``: exchanges between processes, and who failed first. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

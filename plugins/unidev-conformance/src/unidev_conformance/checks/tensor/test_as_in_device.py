@@ -1,7 +1,4 @@
-"""``as_in_device``: the same object if it is on the device already, otherwise a true copy.
-
-PYTEST_DONT_REWRITE
-"""
+"""``as_in_device``: the same object if it is there, otherwise a true copy. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Nested containers.
-
-PYTEST_DONT_REWRITE
-"""
+"""Nested containers. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

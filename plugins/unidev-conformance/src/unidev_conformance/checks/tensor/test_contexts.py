@@ -1,7 +1,4 @@
-"""Contexts: what makes them, and whether a process that only looked may fork.
-
-PYTEST_DONT_REWRITE
-"""
+"""Contexts: what makes them, and whether who only looked may fork. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

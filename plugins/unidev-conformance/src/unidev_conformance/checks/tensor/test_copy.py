@@ -1,7 +1,4 @@
-"""``copy_to``: new memory and the same bits, on the requested device.
-
-PYTEST_DONT_REWRITE
-"""
+"""``copy_to``: new memory and the same bits, on the requested device. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

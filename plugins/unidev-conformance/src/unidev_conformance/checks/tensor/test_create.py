@@ -1,7 +1,4 @@
-"""Making tensors, the device they are made on, and queries for it.
-
-PYTEST_DONT_REWRITE
-"""
+"""Making tensors, the device they are made on, and queries for it. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

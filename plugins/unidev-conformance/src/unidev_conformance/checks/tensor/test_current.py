@@ -1,7 +1,4 @@
-"""The current device and stream, which frameworks keep for each thread, are the user's.
-
-PYTEST_DONT_REWRITE
-"""
+"""The current device and stream of each thread are the user's. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The list of devices, and devices as values.
-
-PYTEST_DONT_REWRITE
-"""
+"""The list of devices, and devices as values. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

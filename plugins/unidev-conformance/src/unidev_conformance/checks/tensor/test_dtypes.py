@@ -1,7 +1,4 @@
-"""Dtypes: how they are spelt, and those that NumPy and files lack.
-
-PYTEST_DONT_REWRITE
-"""
+"""Dtypes: how they are spelt, and those that NumPy and files lack. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

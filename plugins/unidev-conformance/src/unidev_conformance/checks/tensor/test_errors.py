@@ -1,7 +1,4 @@
-"""Bad input: a specific error with what was found and what to do; nothing changes.
-
-PYTEST_DONT_REWRITE
-"""
+"""Bad input: an error with what was found and a remedy; nothing changes. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Trees of host arrays and tensors: ``device_put`` and ``device_get``.
-
-PYTEST_DONT_REWRITE
-"""
+"""Trees of host arrays and tensors: ``device_put`` and ``device_get``. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Three devices and more, for faults that two cannot show.
-
-PYTEST_DONT_REWRITE
-"""
+"""Three devices and more, for faults that two cannot show. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Memory is released.
-
-PYTEST_DONT_REWRITE
-"""
+"""Memory is released. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

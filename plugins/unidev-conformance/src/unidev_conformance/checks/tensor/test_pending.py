@@ -1,7 +1,4 @@
-"""Tensors that the framework has yet to compute: looking at one computes nothing, a copy does.
-
-PYTEST_DONT_REWRITE
-"""
+"""Tensors yet to compute: looking computes nothing, a copy does. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

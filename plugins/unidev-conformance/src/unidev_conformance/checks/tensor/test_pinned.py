@@ -1,7 +1,4 @@
-"""``pin``: the same values in memory of their own, once.
-
-PYTEST_DONT_REWRITE
-"""
+"""``pin``: the same values in memory of their own, once. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

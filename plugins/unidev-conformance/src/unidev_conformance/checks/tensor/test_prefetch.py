@@ -1,7 +1,4 @@
-"""Batches that are read ahead of their use.
-
-PYTEST_DONT_REWRITE
-"""
+"""Batches that are read ahead of their use. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Copies with ``non_blocking``: what was copied, whatever happens to the source meanwhile.
-
-PYTEST_DONT_REWRITE
-"""
+"""Copies with ``non_blocking``, whatever happens to the source meanwhile. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Lack of memory: one error in every verb, nothing changed, and the device works on.
-
-PYTEST_DONT_REWRITE
-"""
+"""Lack of memory: one error in every verb, and the device works on. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

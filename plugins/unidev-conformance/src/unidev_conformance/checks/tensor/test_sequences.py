@@ -1,7 +1,4 @@
-"""Sequences of calls, drawn and held against a model.
-
-PYTEST_DONT_REWRITE
-"""
+"""Sequences of calls, drawn and held against a model. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

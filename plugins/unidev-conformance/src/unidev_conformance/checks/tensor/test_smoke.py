@@ -1,7 +1,4 @@
-"""Whether there is anything to judge by, and whether unidev leaves the environment unchanged.
-
-PYTEST_DONT_REWRITE
-"""
+"""Whether there is anything to judge by, and nothing around it changes. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks of ``memory`` and ``track_memory``, on devices in use and on devices not used before.
-
-PYTEST_DONT_REWRITE
-"""
+"""``memory`` and ``track_memory``, on devices in use and not yet used. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Several threads at once.
-
-PYTEST_DONT_REWRITE
-"""
+"""Several threads at once. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The tracer's scopes: each transfer is reported once, to every scope of the thread, no other.
-
-PYTEST_DONT_REWRITE
-"""
+"""The tracer: each transfer once, to every scope of its thread, no other. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The numbers of a seed. Values that a conversion would change, or that are not there: errors.
-
-PYTEST_DONT_REWRITE
-"""
+"""The numbers of a seed, and values that a conversion would change. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``save_parameters`` and ``load_parameters``: what is restored, and into which objects.
-
-PYTEST_DONT_REWRITE
-"""
+"""``save_parameters``, ``load_parameters``: what is restored, and where. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""unidev's functions inside a function that the user has compiled with the framework's compiler.
-
-PYTEST_DONT_REWRITE
-"""
+"""unidev's functions inside one that the framework's compiler compiles. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

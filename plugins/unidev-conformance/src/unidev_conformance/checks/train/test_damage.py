@@ -1,7 +1,4 @@
-"""Checkpoints when something is wrong: with the disk, the file, or the model.
-
-PYTEST_DONT_REWRITE
-"""
+"""Checkpoints when the disk, the file or the model is at fault. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

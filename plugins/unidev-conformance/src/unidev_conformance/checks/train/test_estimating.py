@@ -1,7 +1,4 @@
-"""``estimate_memory``: the peak of a step, without a change to what the step is given.
-
-PYTEST_DONT_REWRITE
-"""
+"""``estimate_memory``: the peak of a step that changes nothing. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``place`` that fails half way: the model stays where it was, intact.
-
-PYTEST_DONT_REWRITE
-"""
+"""``place`` that fails half way: the model stays where it was, intact. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How much memory ``place`` takes, while it runs and afterwards.
-
-PYTEST_DONT_REWRITE
-"""
+"""How much memory ``place`` takes, while it runs and afterwards. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``unidev.nn.functional``: values, devices and gradients.
-
-PYTEST_DONT_REWRITE
-"""
+"""``unidev.nn.functional``: values, devices and gradients. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Gradients through the transfer verbs, using the framework's own calls.
-
-PYTEST_DONT_REWRITE
-"""
+"""Gradients through the transfer verbs, using the framework's own calls. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``unidev.nn``: the same layers, with the same weights, on every framework.
-
-PYTEST_DONT_REWRITE
-"""
+"""``unidev.nn``: the same layers and weights on every framework. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

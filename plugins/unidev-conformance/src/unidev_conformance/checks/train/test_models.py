@@ -1,7 +1,4 @@
-"""Checks of a model: its parameters by name, its device, and the verbs that accept it.
-
-PYTEST_DONT_REWRITE
-"""
+"""A model: its parameters by name, its device, and verbs that take it. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

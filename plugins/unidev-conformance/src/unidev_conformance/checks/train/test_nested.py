@@ -1,7 +1,4 @@
-"""Models inside containers: queries include them, verbs that move tensors refuse them.
-
-PYTEST_DONT_REWRITE
-"""
+"""Models inside containers: queries include them, transfers refuse them. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""``place``: a model moves in place, and keeps its identity.
-
-PYTEST_DONT_REWRITE
-"""
+"""``place``: a model moves in place, and keeps its identity. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sequences of placing, training, saving, splitting and reducing, drawn and held against a model.
-
-PYTEST_DONT_REWRITE
-"""
+"""Drawn sequences of placing, training, saving, splitting and reducing. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 
