@@ -19,8 +19,8 @@ class ListedModels(Models):
     """The fast way to ``Models``, where a part that moves is a tensor: by ``listed`` and ``swap``.
 
     ``parameters``, ``trainable``, ``tensors``, ``parts`` and ``stored`` come from ``listed``, and
-    ``twin`` and ``write`` from the backend's ``copy_to`` and ``from_numpy``. Override ``twin``
-    where a gradient moves along, and ``write`` where tensors can be written to: memory stays.
+    ``twin`` and ``write`` from the backend's ``copy_to`` and ``from_numpy``. Override ``twin`` if a
+    gradient or flag moves along, or a copy keeps its source, and ``write`` if memory is to stay.
     """
 
     @abstractmethod

@@ -172,7 +172,7 @@ class Probe(BackendPart, ABC):
     """Tensors that ``Backend.device_of`` refuses, though this process can read all of them.
 
     Sharded over several devices, replicated, in a GPU's pinned host memory; each with the words of
-    the refusal for where it is: devices, kind of memory. ``read`` reads them. Empty for one device.
+    the refusal for where it is. ``read`` and ``extents`` cover each part. Empty for one device.
     """
 
     deleted: Callable[[Device], Tensor] = optional(
