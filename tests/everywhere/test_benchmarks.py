@@ -52,6 +52,14 @@ def test_a_program_measures_a_backend_or_says_why_not(backend: str, program: str
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.skipif("torch" not in HERE, reason="the frameworks' own ways in it are PyTorch's")
+def test_the_picture_of_growth_is_drawn(tmp_path: Path) -> None:
+    done = run("growth_plot", "--rounds", "1", str(tmp_path / "growth.svg"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(done.stdout.splitlines()) == 4 * 3 + 2 + 2 + 2  # a curve each
+    assert "<svg" in (tmp_path / "growth.svg").read_text()
+
+
 def test_each_framework_that_is_not_installed_is_a_line() -> None:
     done = run("copies", "--rounds", "1")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 
-def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:
+def failure(how: str, rank: int, **options: object) -> unidev.WorkerFailedError:
     with pytest.raises(unidev.WorkerFailedError) as caught:
         unidev.run(run_samples.failing, how, rank, workers=3, backend="numpy", **options)  # type: ignore[arg-type]
     assert caught.value.rank == rank
@@ -32,6 +32,7 @@ def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 @pytest.mark.parametrize("rank", [0, 1])
 @pytest.mark.parametrize(
     ("how", "words", "number"),
@@ -46,11 +47,11 @@ def failure(how: str, rank: int, **options: float) -> unidev.WorkerFailedError:
     ],
 )
 def test_the_worker_that_failed_first_is_named(
-    how: str, words: str, number: str | None, rank: int
+    how: str, words: str, number: str | None, rank: int, start: str
 ) -> None:
     import re
 
-    error = failure(how, rank)
+    error = failure(how, rank, start=start)
     assert re.search(words, str(error))
     assert error.signal == number
     if how != "early":
