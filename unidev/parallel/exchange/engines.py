@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from unidev.parallel.exchange.host_engine import (
 from unidev.parallel.messages.channel import Channel
 from unidev.parallel.messages.relay import Relay
 from unidev.system.host.board import JOINING, OPERATIONS
+from unidev.system.host.neighbours import shared_by_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from unidev.device import Device
     from unidev.parallel.devices.packing import Kind
     from unidev.parallel.exchange.membership import Membership
+    from unidev.system.host.neighbours import Shared
 
     Tensor = Any
 
@@ -44,6 +47,8 @@ class Engines:
         self._made: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
         self._aborting: list[Thread] = []
+        self._shared: Shared | None = None
+        """Its files stay open as long as this is there."""
         self.relay = (
             Relay(own.channel, own.rank, own.size) if isinstance(own.channel, Channel) else None
         )
@@ -79,6 +84,8 @@ class Engines:
         # Paddle's init_parallel_env does nothing for one, and has no group (3.3.1).
         if own.channel is None or (self.relay is not None and own.size == 1):
             return [SingleWorkerEngine(backend)]
+        if self.relay is not None and not self._made:
+            self._share_memory(self.relay)
         if own.channel.memory is not None:
             carrier: MemoryCarrier | MessageCarrier = MemoryCarrier(own.channel.memory)
         elif self.relay is not None:
@@ -103,6 +110,17 @@ class Engines:
         own.mark.doing(collective)
         self._joined.append(engine)
         return [engine, host] if engine.carries else [host]
+
+    def _share_memory(self, relay: Relay) -> None:
+        """Share memory with workers that were started one by one, if all are on one host."""
+        own = self._own
+        assert isinstance(own.channel, Channel)
+        if own.mark.count == own.size:  # they were started together, with what there is
+            return
+        self._shared = shared_by_all(relay.gathered, own.rank, own.size, math.inf)
+        if self._shared is not None:
+            own.channel.memory = self._shared.memory
+            own.mark.show_at(self._shared.mark)
 
     def run(self, backend: Backend, work: Callable[..., Any], *arguments: Any) -> Any:
         """Call an engine, whose errors are those of a collective."""

@@ -86,10 +86,18 @@ class Mark:
         self._timeout_s = timeout_s
         self._cells = cells
         self._start = start
-        self._others = others
         self.operation = 0
+        self._show(cells, start, others)
+
+    def _show(self, cells: memoryview | list[int], place: int, others: list[int]) -> None:
+        """Where others see proposals, and who gives nothing more."""
+        self._common, self._place, self._others = cells, place, others
         self.count = len(others) + 1
         """How many workers share the board."""
+
+    def show_at(self, other: Mark) -> None:
+        """Show what others see to its board; who watches this worker looks where it did."""
+        self._show(other._common, other._place, other._others)
 
     @classmethod
     def alone(cls) -> Mark:
@@ -117,8 +125,8 @@ class Mark:
 
     def propose(self, number: int, code: int, weight: float) -> None:
         """Show, also before entering it, what collective ``number`` is; waits for nobody."""
-        cells, word = self._cells, _word(code, number)
-        at = self._start + _place(number)
+        cells, word = self._common, _word(code, number)
+        at = self._place + _place(number)
         bits = cells[at + 1] = bits_of(weight)
         cells[at + 2] = bits ^ word
         cells[at] = word
@@ -129,7 +137,7 @@ class Mark:
         Waits until all have proposed this collective, or ``check`` raises. The answer is the same
         on each.
         """
-        cells, word, at = self._cells, _word(code, number), _place(number)
+        cells, word, at = self._common, _word(code, number), _place(number)
         for other in self._others:
             self._await(other + at, word, check)
         if any(cells[other + at] != word for other in self._others):
@@ -144,7 +152,7 @@ class Mark:
 
     def _await(self, cell: int, word: int, check: Callable[[], None]) -> None:
         """Wait until the number in ``cell`` is that in ``word``."""
-        cells = self._cells
+        cells = self._common
         if not (cells[cell] ^ word) & _NUMBER:
             return
         start = time.monotonic()
@@ -169,20 +177,20 @@ class Mark:
 
     def abandon(self, number: int) -> None:
         """Note that this worker gives nothing more to collective ``number``."""
-        self._cells[self._start + _ABANDONED] = number
+        self._common[self._place + _ABANDONED] = number
 
     def abandoned(self, number: int) -> list[int]:
         """The places of the other workers that have abandoned it."""
-        cells = self._cells
+        cells = self._common
         return [x // _CELLS for x in self._others if cells[x + _ABANDONED] == number]
 
     def give_up(self) -> None:
         """Note that this worker exchanges no more."""
-        self._cells[self._start + _GAVE_UP] = 1
+        self._common[self._place + _GAVE_UP] = 1
 
     def has_one_given_up(self) -> bool:
         """Whether another worker has."""
-        cells = self._cells
+        cells = self._common
         return any(cells[x + _GAVE_UP] for x in self._others)
 
     def doing(self, operation: int) -> None:

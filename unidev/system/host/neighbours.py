@@ -1,4 +1,4 @@
-"""Memory shared by processes of one host that were started side by side, such as by torchrun.
+"""Memory shared by processes of one host that were started side by side: by torchrun, by Ray.
 
 The first makes it. The others open it by the system's list of the first one's open files, which
 only processes of its user can read: it has no name anywhere that a stranger could come upon.
@@ -7,6 +7,7 @@ only processes of its user can read: it has no name anywhere that a stranger cou
 from __future__ import annotations
 
 import json
+import math
 import os
 import select
 import sys
@@ -57,7 +58,8 @@ class Watch:
     def wait(self, pipe: int) -> None:
         """Return once ``pipe`` can be read; CollectiveError if a process ends, or time is over."""
         poller = self._poller(pipe)
-        ready = {file for file, _ in poller.poll(1000 * self._timeout_s)}
+        most_ms = None if self._timeout_s == math.inf else 1000 * self._timeout_s
+        ready = {file for file, _ in poller.poll(most_ms)}
         if pipe in ready:
             return
         if not ready:
