@@ -9,13 +9,10 @@ import os
 import subprocess
 import sys
 import textwrap
-from importlib.util import find_spec
 
 import pytest
+from running_examples import HERE
 
-from unidev.backends.discovery import backend_specs
-
-HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
 PROGRAM = textwrap.dedent(
     """
     import json, os, sys, unidev

@@ -72,6 +72,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             tests[reason].add(report.nodeid)
     for reason, nodes in sorted(tests.items()):
         lines.append(f"{_counted(nodes)}: {reason}")
+    from running_examples import LEFT_OUT  # not at the start: it looks for the installed plugins
+
+    lines += [f"tests/everywhere with {name}: {reason}" for name, reason in LEFT_OUT.items()]
     if lines:
         terminalreporter.section("left out")
         for line in lines:

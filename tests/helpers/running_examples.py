@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -18,7 +19,17 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-HERE = [name for name, spec in backend_specs().items() if find_spec(spec.framework) is not None]
+_WITH_FRAMEWORKS = {
+    name: spec for name, spec in backend_specs().items() if find_spec(spec.framework) is not None
+}
+LEFT_OUT = {
+    name: f"not installed: {module} ({spec.simulator_install})"
+    for name, spec in _WITH_FRAMEWORKS.items()
+    if isinstance(spec.simulator, str)
+    and find_spec(module := re.split("[.:]", spec.simulator)[0]) is None
+}
+"""What simulates a framework's GPUs, where that is a distribution of its own."""
+HERE = [name for name in _WITH_FRAMEWORKS if name not in LEFT_OUT]
 FRAMEWORKS = [name for name in HERE if name != "numpy"]
 ONE = [name for name in FRAMEWORKS if name == "torch"]
 """For what a program does itself, the same on each framework: options, files, Ctrl-C, times."""
