@@ -84,6 +84,7 @@ def everything() -> dict[str, Any]:
     found["in_place"] = group.all_reduce({"a": large, "b": w}, in_place=True)["a"] is large
     found["large"] = float(unidev.to_numpy(other).max()), float(unidev.to_numpy(large).min())
     found["w"] = w
+    found["memory"] = "memfd:unidev" in Path("/proc/self/maps").read_text()
     return _plain(found)
 
 
