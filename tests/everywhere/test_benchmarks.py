@@ -69,13 +69,6 @@ def test_each_framework_that_is_not_installed_is_a_line() -> None:
     assert said == [f"{name}: {how.format(name)}" for name in missing]
 
 
-def test_there_are_programs_that_numpy_alone_measures() -> None:
-    assert len(PROGRAMS) > 8
-    done = run("copies", "--backend", "numpy", "--rounds", "1")
-    rows = [line for line in done.stdout.splitlines() if line.startswith("| numpy |")]
-    assert len(rows) == (3 if sys.platform == "linux" else 2), done.stdout
-
-
 def test_a_framework_without_its_plugin_is_a_line(tmp_path: Path) -> None:
     name = next(name for name in FRAMEWORKS if find_spec(name) is None)
     (tmp_path / f"{name}.py").write_text("raise ImportError('must not be imported')\n")
