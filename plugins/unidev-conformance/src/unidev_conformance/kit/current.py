@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
@@ -36,7 +35,7 @@ def check_stays(
 
 
 def _standing_in(bench: Workbench, device: Device) -> AbstractContextManager[Any]:
-    if isinstance(bench.probe.side_stream, Unsupported):
+    if not bench.has("probe.side_stream"):
         return nullcontext()
     return bench.probe.side_stream(device)
 
@@ -51,7 +50,7 @@ def defaults(bench: Workbench) -> dict[str, object]:
         f for f in warnings.filters if f[2].__module__ == "builtins" and not (f[1] or f[3])
     ]
     state["NumPy's errors"] = np.geterr()
-    if bench.simulated and not isinstance(bench.probe.current, Unsupported):
+    if bench.simulated and bench.has("probe.current"):
         state["current"] = dict(bench.probe.current())
     return {n: value for n, value in state.items() if "random" not in n and "rng" not in n}
 

@@ -9,7 +9,6 @@ import numpy as np
 from hypothesis import given
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs import drawing, samples, strategies
 from unidev_conformance.kit.inputs.strategies import Run, a_few
 
@@ -76,7 +75,7 @@ def _check_cleared(bench: Workbench, case: Drawn, device: Device) -> None:
     like = case.make(bench.probe, device)
     for name, (make, value) in makers.items():
         # Dropped at once: allocators, and backends that keep blocks, hand its memory out again.
-        if isinstance(bench.probe.write, Unsupported):
+        if not bench.has("probe.write"):
             case.make(bench.probe, device)
         else:
             bench.probe.write(make(like), not value)

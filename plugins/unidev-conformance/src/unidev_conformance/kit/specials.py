@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
 from unidev_conformance.kit.oracle import overlapping_bytes, shown
@@ -116,7 +115,7 @@ class _Special:
     def _check_differentiable(self, y: Any, where: str) -> None:
         """A copy is differentiable if its source is, where tensors have a flag for it."""
         autograd = self.bench.probe.autograd
-        if isinstance(autograd, Unsupported) or isinstance(autograd.is_differentiable, Unsupported):
+        if not self.bench.has("probe.autograd.is_differentiable"):
             return
         flags = autograd.is_differentiable(self.x), autograd.is_differentiable(y)
         assert flags[0] == flags[1], f"{where}: differentiable, the source and the copy: {flags}"
@@ -164,7 +163,7 @@ class _Special:
 
     def _check_extents(self) -> None:
         """The backend's extents cover the memory that the probe finds."""
-        if isinstance(self.bench.backend.extents, Unsupported):
+        if not self.bench.has("extents"):
             return
         try:
             mine, reported = self.bench.probe.extents(self.x), self.bench.backend.extents(self.x)
@@ -225,4 +224,4 @@ def _check_refused(bench: Workbench, where: str, call: Callable[..., object], *g
 
 def current(bench: Workbench) -> Mapping[str, object]:
     """The current state of this thread, by ``probe.current``; empty if the framework has none."""
-    return {} if isinstance(bench.probe.current, Unsupported) else dict(bench.probe.current())
+    return {} if not bench.has("probe.current") else dict(bench.probe.current())

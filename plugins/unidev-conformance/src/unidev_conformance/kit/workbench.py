@@ -7,6 +7,7 @@ from itertools import pairwise, permutations, product
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import unidev
+from unidev.backends.description import resolve
 from unidev.contract.backend import Unsupported
 from unidev.contract.probe import Probe
 from unidev.system.wording import shown
@@ -300,6 +301,10 @@ class Workbench:
         raise NotApplicableError(why)
 
     # -- abilities --------------------------------------------------------------------------------
+
+    def has(self, ability: str) -> bool:
+        """Whether the backend has ``ability``, such as ``probe.write``: it may be without."""
+        return not isinstance(resolve(self.backend, ability), Unsupported)
 
     def require(self, ability: str) -> None:
         """Continue if the backend has ``ability``; else the check ends as ``unsupported``."""

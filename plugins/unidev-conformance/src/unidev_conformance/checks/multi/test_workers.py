@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.processes import in_workers, loops
 from unidev_conformance.kit.processes.in_workers import BY_MEMORY, OPERATIONS, PRIMES, SHAPES
 from unidev_conformance.kit.processes.leftovers import nothing_left
@@ -46,7 +45,7 @@ def _found(bench: Workbench, name: str) -> list[Any]:
     """The results of ``in_workers.NAME`` on all workers, by rank."""
     names: tuple[str, ...] = _EXCHANGES
     for needs, more in ((_INFERS, ("evaluation",)), (_TRAINS, _STEPS)):
-        if not any(isinstance(getattr(bench.backend, each), Unsupported) for each in needs):
+        if all(map(bench.has, needs)):
             names = (*names, *more)
     names = (*names, *[f"{each}{BY_MEMORY}" for each in _BY_MEMORY], "leaving")
     found = [own[name] for own in bench.works(_run, bench.backend.name, names)]

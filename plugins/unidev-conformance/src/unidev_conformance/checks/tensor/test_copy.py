@@ -10,7 +10,6 @@ import numpy as np
 from hypothesis import example, given
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs import samples, strategies
 from unidev_conformance.kit.inputs.drawing import CONTIGUOUS
 from unidev_conformance.kit.inputs.strategies import a_handful
@@ -98,7 +97,7 @@ def test_non_blocking(bench: Workbench, source: Device, target: Device) -> None:
             assert moved is x, f"as_in_device, {where}: another object"
         else:
             made["as_in_device"] = moved
-        if not isinstance(bench.probe.write, Unsupported):
+        if bench.has("probe.write"):
             bench.probe.write(whole, 1)  # at once
         unidev.synchronize(target)
         for name, y in made.items():
@@ -182,7 +181,7 @@ def _check_view(bench: Workbench, name: str, source: Device, target: Device) -> 
         y = unidev.copy_to(view, target)
         bench.oracle.check_copy(view, y, target, where)
         bench.oracle.check_disjoint(whole, y, f"{where}, and the tensor it is a view of")
-        if shape == (3, 4) and not isinstance(bench.probe.write, Unsupported):
+        if shape == (3, 4) and bench.has("probe.write"):
             content = bench.probe.read(y)
             bench.probe.write(whole, 77)
             bench.oracle.check_bytes(y, content, f"{where}, after writing to the viewed tensor")
@@ -360,8 +359,8 @@ def _gradient(
     bench: Workbench, function: Any, values: samples.Array, source: Device, where: str
 ) -> samples.Array:
     probe, said = bench.probe.autograd, list[bool]()
-    is_native = not isinstance(probe, Unsupported) and values.dtype.kind == "f"
-    has_flags = is_native and not isinstance(probe.is_differentiable, Unsupported)
+    is_native = bench.has("probe.autograd") and values.dtype.kind == "f"
+    has_flags = is_native and bench.has("probe.autograd.is_differentiable")
 
     def noted(x: Any) -> Any:
         y = function(x)

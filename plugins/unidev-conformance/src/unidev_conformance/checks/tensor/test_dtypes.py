@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev.contract.dtypes import NARROW, narrow_name
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
@@ -65,8 +64,7 @@ def _makers(bench: Workbench, x: Any, device: Device) -> dict[str, Callable[[], 
         "array of a tensor": lambda: unidev.array(x, device=device),
         "rand": lambda: unidev.rand(3, dtype=x.dtype, device=device),
     }
-    models = bench.backend.models
-    if not isinstance(models, Unsupported) and models.takes_containers:
+    if bench.has("models") and bench.backend.models.takes_containers:
         makers["a checkpoint"] = lambda: _saved_and_loaded(x)
     return makers
 

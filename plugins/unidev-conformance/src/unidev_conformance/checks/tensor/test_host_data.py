@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Extent, Unsupported
+from unidev.contract.backend import Extent
 from unidev_conformance.kit.inputs.containers import Point
 from unidev_conformance.kit.oracle import overlapping_bytes
 from unidev_conformance.running.catalog import check
@@ -104,7 +104,7 @@ def test_put_tensors(bench: Workbench, source: Device, target: Device) -> None:
         assert unidev.device_put(tree, target) is tree, f"{where}: a tree that was there is new"
     else:
         bench.oracle.check_copy(x, put[0], target, where)
-    if not isinstance(bench.probe.unbound, Unsupported):
+    if bench.has("probe.unbound"):
         bound = bench.works(unidev.device_put, bench.probe.unbound(source), target)
         for other in bench.devices:
             with other:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
 
@@ -39,7 +38,7 @@ def test_in_order_on_the_device(bench: Workbench, device: Device) -> None:
 
     rows = samples.counting((_COUNT, 3))
     for source in bench.devices:
-        if not isinstance(bench.probe.loader, Unsupported):
+        if bench.has("probe.loader"):
             with source:
                 loader: Any = unidev.prefetch(bench.probe.loader(rows), device)
                 given = bench.works(lambda loader: [*loader], loader)

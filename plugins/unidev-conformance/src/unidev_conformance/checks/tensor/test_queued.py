@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs import samples
 from unidev_conformance.running.catalog import check
 
@@ -134,7 +133,7 @@ def test_side_stream(bench: Workbench, source: Device, target: Device) -> None:
 def _sources(bench: Workbench, source: Device) -> Iterator[tuple[str, Any]]:
     """Tensors of which nothing else holds the memory, one at a time."""
     yield "a tensor", bench.make(samples.counting(_SHAPE), source)
-    if source.kind == "cpu" and not isinstance(bench.backend.pinned, Unsupported):
+    if source.kind == "cpu" and bench.has("pinned"):
         pinned = bench.backend.pinned
         yield "a pinned tensor", bench.works(pinned, bench.make(samples.counting(_SHAPE), source))
 

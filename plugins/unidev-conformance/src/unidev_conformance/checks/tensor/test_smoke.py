@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev.system.settings import DETAILS
 from unidev_conformance.kit.inputs import drawing, samples
 from unidev_conformance.kit.oracle import line_of
@@ -27,9 +26,9 @@ def test_probe_calibrated(bench: Workbench) -> None:
     for device in bench.devices:
         _calibrate_reading(bench, device)
         _calibrate_extents(bench, device)
-        if not isinstance(bench.probe.write, Unsupported):
+        if bench.has("probe.write"):
             _calibrate_writing(bench, device)
-    if not isinstance(bench.probe.gradient, Unsupported):
+    if bench.has("probe.gradient"):
         _calibrate_gradient(bench, bench.cpu)
 
 

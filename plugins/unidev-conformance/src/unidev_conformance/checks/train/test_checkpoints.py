@@ -11,7 +11,6 @@ from hypothesis import example, given
 
 import unidev
 from unidev import nn
-from unidev.contract.backend import Unsupported
 from unidev.contract.models import Stored
 from unidev.models.checkpoints.format import CODES
 from unidev.models.checkpoints.verbs import load_optimizer, save_optimizer
@@ -50,7 +49,7 @@ _BOTH = ("models", "probe.models")
 def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     """A checkpoint saved on one device loads on another bit by bit, into the existing model."""
     saved, other = trained(bench, source, steps=2), trained(bench, target)
-    if not isinstance(bench.probe.write, Unsupported):
+    if bench.has("probe.write"):
         for each in (saved, other):
             values_of(bench, each.model)  # what it finds now is not what it has later
             bind_anew(bench, each.model)
@@ -72,9 +71,7 @@ def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     after = other.memory()
     moved = [name for name, extents in memory.items() if after[name] != extents]
     # If tensors are immutable, the variable gets new memory.
-    assert not moved or isinstance(bench.probe.write, Unsupported), (
-        f"{where}: the memory of {moved} was replaced"
-    )
+    assert not moved or not bench.has("probe.write"), f"{where}: the memory of {moved} was replaced"
     other.check_on(target, where)
     other.check_flags(flags, where)
     saved.place(target)
@@ -136,7 +133,7 @@ def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     stored = bench.backend.models.stored(saved.model)
     once = {tuple(bench.oracle.storage(s.tensor)): n for n, s in stored.items()}
     assert len(once) < len(stored), f"the model has no tied weights: {sorted(stored)}"
-    if not isinstance(bench.probe.models.unsaved, Unsupported):
+    if bench.has("probe.models.unsaved"):
         tensors = {name: each.tensor for name, each in stored.items()}
         wrong = saved.names(tensors).intersection(bench.probe.models.unsaved(saved.model))
         assert not wrong, f"stored, though the framework does not save it: {wrong}"
@@ -282,9 +279,7 @@ def _ways_to_store(bench: Workbench) -> list[Callable[..., tuple[bytes, Tensors]
     """Those that the framework has: a tree, a model, or both."""
     if not bench.backend.models.rebuilds_containers:
         return [_in_a_model]
-    return (
-        [_in_a_tree] if isinstance(bench.probe.models, Unsupported) else [_in_a_tree, _in_a_model]
-    )
+    return [_in_a_tree] if not bench.has("probe.models") else [_in_a_tree, _in_a_model]
 
 
 def _in_a_tree(
@@ -307,7 +302,7 @@ def _in_a_model(
         path = folder / "drawn.safetensors"
         with _storing(bench, tensors):
             bench.works(unidev.save_parameters, model, path)
-        if isinstance(bench.probe.write, Unsupported):
+        if not bench.has("probe.write"):
             return path.read_bytes(), _held(bench, tensors, blank, device)
         with _storing(bench, blank):
             bench.works(unidev.load_parameters, model, path)
@@ -316,7 +311,7 @@ def _in_a_model(
 
 def _held(bench: Workbench, tensors: Tensors, blank: Tensors, device: Device) -> Tensors:
     """What a model of ``blank`` holds once that of ``tensors`` is saved and loaded into it."""
-    if isinstance(bench.probe.models.holding, Unsupported):
+    if not bench.has("probe.models.holding"):
         return {}
     # By numbers: a framework's models may not take any name.
     names = {
@@ -440,9 +435,7 @@ def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
         assert np.array_equal(found[name], expected), f"on {device}: {name} has another layout"
     for name, value in (("2.running_mean", 0), ("2.running_var", 1), ("2.weight", 1)):
         assert (found[name] == value).all(), f"on {device}: {name} is {found[name]}"
-    if not isinstance(probe := bench.probe.models, Unsupported) and not isinstance(
-        probe.compiled, Unsupported
-    ):
+    if bench.has("probe.models.compiled"):
         _check_compiled(bench, device)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev.contract.models import Models
 from unidev_conformance.kit.inputs.containers import Slotted
 from unidev_conformance.kit.models.differentiating import wholes
@@ -66,7 +65,7 @@ def _calibrate_structure(bench: Workbench, sample: Sample, where: str) -> None:
         inferring = probe.model()
         probe.set_inference(inferring)
         assert probe.is_training(inferring) is False, f"{where}: set_inference does nothing"
-    if not isinstance(probe.add_hook, Unsupported):
+    if bench.has("probe.models.add_hook"):
         calls: list[int] = []
         hooked = probe.model()
         probe.add_hook(hooked, lambda: calls.append(1))

@@ -16,7 +16,6 @@ from hypothesis import example, given
 
 import unidev
 from unidev import nn
-from unidev.contract.backend import Unsupported
 from unidev.errors import LeftBehindWarning
 from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit import trees
@@ -242,7 +241,7 @@ def test_modes_of_layers_stay(bench: Workbench, source: Device, target: Device) 
         with a_folder() as folder:
             unidev.save_parameters(net, folder / "net")
             bench.works(unidev.load_parameters, net, folder / "net")
-        if not isinstance(bench.backend.autograd, Unsupported):
+        if bench.has("autograd"):
             bench.works(unidev.value_and_grad(_total_of), net, x)
         for number, each in enumerate([net, *_copies(bench, net, target)]):
             found = _which_train(bench, each, x, len(modes))
@@ -316,7 +315,7 @@ def test_optimizer_state_moves(bench: Workbench, source: Device, target: Device)
     Moments of each group of parameters, and what counts steps.
     """
     _check_state_moves(Sample.on(bench, source), Sample.on(bench, source), target, "momentum")
-    if not isinstance(bench.probe.models.counting_optimizer, Unsupported):
+    if bench.has("probe.models.counting_optimizer"):
         moved, unmoved = (Sample.counting_on(bench, source) for _ in range(2))
         _check_state_moves(moved, unmoved, target, "an optimizer that counts steps")
 

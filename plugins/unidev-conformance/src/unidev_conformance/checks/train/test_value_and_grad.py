@@ -10,7 +10,6 @@ import numpy as np
 from hypothesis import example, given
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.strategies import a_few, from_seed, pick
 from unidev_conformance.kit.models.differentiating import (
     check_gradient,
@@ -58,14 +57,12 @@ def test_of_a_tensor(bench: Workbench, device: Device) -> None:
     bench.oracle.check_disjoint(x, grad, f"{where}: the gradient")
     bench.oracle.check_bytes(x, values.tobytes(), f"{where}: the tensor itself")
     bench.oracle.check_kind(x, grad, f"{where}: the gradient")
-    if not isinstance(autograd := bench.probe.autograd, Unsupported) and not isinstance(
-        autograd.taken, Unsupported
-    ):
+    if bench.has("probe.autograd.taken"):
         rows = [1, 0, 1]  # one of them twice: both count
 
         def rows_of(x: Any) -> Any:
             with unidev.device_of(x):
-                return total(autograd.taken(x, rows))
+                return total(bench.probe.autograd.taken(x, rows))
 
         _, grad = bench.works(unidev.value_and_grad(rows_of), x)
         expected = np.array([[1] * 3, [2] * 3], "float32")
@@ -85,9 +82,8 @@ def test_of_a_tensor(bench: Workbench, device: Device) -> None:
 
 def _check_kept(bench: Workbench, x: Any, device: Device, where: str) -> None:
     """What autograd records of ``x`` by itself, it records after a gradient and a step, too."""
-    autograd = bench.probe.autograd
-    flag = autograd if isinstance(autograd, Unsupported) else autograd.is_differentiable
-    said, values = not isinstance(flag, Unsupported) and flag(x), unidev.to_numpy(x)
+    has_flags = bench.has("probe.autograd.is_differentiable")
+    said, values = has_flags and bench.probe.autograd.is_differentiable(x), unidev.to_numpy(x)
     try:
         _, grad = unidev.value_and_grad(lambda x: total(times(x, x)))(x)
     except bench.backend.framework_errors as error:  # MXNet's legacy arrays have no product
@@ -96,7 +92,7 @@ def _check_kept(bench: Workbench, x: Any, device: Device, where: str) -> None:
     check_gradient(bench, grad, 2 * values, device, where)
     unidev.sgd(x, grad, lr=1)
     bench.oracle.check_bytes(x, (values - 2 * values).tobytes(), f"{where}, a step")
-    after = not isinstance(flag, Unsupported) and flag(x)
+    after = has_flags and bench.probe.autograd.is_differentiable(x)
     assert after is said, f"{where}: its flag was {said}, and is {after}"
 
 
@@ -155,7 +151,7 @@ def test_of_any_tree(bench: Workbench) -> None:
     """
     devices = bench.devices
     dtypes = differentiable(bench, devices[-1])
-    flattens = not isinstance(bench.backend.functions, Unsupported)
+    flattens = bench.has("functions")
 
     def drawn(rng: Random) -> tuple[DrawnLoss, Device]:
         return drawn_loss(rng, dtypes, flattens=flattens), pick(rng, devices)
@@ -183,7 +179,7 @@ def test_of_any_tree(bench: Workbench) -> None:
             numbers = numbers_in(bench, gradient, loss.tree.leaves[position].dtype)
             assert np.array_equal(numbers, expected[position]), where
             bench.oracle.check_bytes(x, seen[position], f"{where}: the leaf itself")
-        if not isinstance(bench.probe.write, Unsupported):
+        if bench.has("probe.write"):
             held = [x for x in (*found, *xs) if 0 not in tuple(x.shape)]
             bench.oracle.check_all_disjoint(held, f"{loss.tree}, gradients and leaves")
 
@@ -225,7 +221,7 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     x = bench.make(values, device)
     loss, grad = unidev.value_and_grad(lambda x: total(times(x, x)))(x)
     flag = bench.probe.autograd.is_differentiable
-    if not isinstance(flag, Unsupported):
+    if bench.has("probe.autograd.is_differentiable"):
         assert flag(loss) is False, f"on {device}: the loss is still differentiable"
         assert flag(grad) is False, f"on {device}: the gradient is differentiable itself"
         assert flag(x) is False, f"on {device}: the tensor itself was made differentiable"
@@ -236,7 +232,7 @@ def test_loss_is_detached(bench: Workbench, device: Device) -> None:
     (found,) = bench.probe.autograd.gradients(again, [np.ones((1, 1), "float32")], [device])
     expected = np.full((1, 1), (values * values).sum() * values.size, "float32")
     check_gradient(bench, found, expected, device, f"a use of the loss on {device}")
-    if isinstance(bench.backend.autograd.no_grad, Unsupported) or refuses_where_it_records(bench):
+    if not bench.has("autograd.no_grad") or refuses_where_it_records(bench):
         return  # JAX records all that depends on its arguments
 
     def within(x: Any) -> Any:
@@ -255,6 +251,7 @@ def test_own_backwards(bench: Workbench, device: Device) -> None:
     Be they a parameter, or parts of one buffer, as those of a concatenation.
     """
     flag, passing = bench.probe.autograd.is_differentiable, bench.probe.autograd.passing
+    has_flags = bench.has("probe.autograd.is_differentiable")
     both = bench.make(wholes(2, 3), device)
     with device:
         parts = [both[:1], both[1:]]
@@ -270,7 +267,7 @@ def test_own_backwards(bench: Workbench, device: Device) -> None:
         bench.oracle.check_all_disjoint([*found, *xs], where)
         for x, values in zip(found, expected, strict=False):
             bench.oracle.check_bytes(x, values, where)
-            assert isinstance(flag, Unsupported) or not flag(x), f"{where}: it is not detached"
+            assert not (has_flags and flag(x)), f"{where}: it is not detached"
 
 
 @check(required=True, needs=("autograd",), over="devices")
@@ -322,7 +319,7 @@ def test_sgd_is_exact(bench: Workbench, device: Device) -> None:
     _check_descends(bench, device)
     values, down = wholes(2, 3), wholes(2, 3, start=2)
     expected = values - np.float32(0.25) * down
-    is_mutable = not isinstance(bench.probe.write, Unsupported)
+    is_mutable = bench.has("probe.write")
     x, y = bench.make(values, device), bench.make(values, device)
     grad = bench.make(down, device)
     parameters = {"x": x, "more": [y, x]}

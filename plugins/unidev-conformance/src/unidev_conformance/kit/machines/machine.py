@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
 from unidev_conformance.kit.machines.program import Program, Step
 from unidev_conformance.kit.oracle import overlapping_bytes
@@ -235,7 +234,7 @@ class Machine:
     @property
     def is_mutable(self) -> bool:
         """Whether the framework's tensors can be written to."""
-        return not isinstance(self.bench.probe.write, Unsupported)
+        return self.bench.has("probe.write")
 
     def number(self) -> int:
         """A new number for names."""

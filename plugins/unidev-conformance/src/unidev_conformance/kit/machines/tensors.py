@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.samples import is_numpy_dtype
 from unidev_conformance.kit.machines.machine import (
     DEFINITIONS,
@@ -131,11 +130,10 @@ def mapped(m):
         """Numbers of NumPy's arrays ``a3`` that tensors were converted to."""
         is_of_numpy = backend.spec.framework == "numpy"
         self._converts = (
-            not (is_of_numpy or isinstance(backend.interop, Unsupported))
-            and "numpy" in unidev.list_backends()
+            not (is_of_numpy or not bench.has("interop")) and "numpy" in unidev.list_backends()
         )
-        self._traces = not isinstance(backend.tracer, Unsupported)
-        self._has_extents = not isinstance(backend.extents, Unsupported)
+        self._traces = bench.has("tracer")
+        self._has_extents = bench.has("extents")
 
     def begin(self) -> None:
         """As all programs do; few dtypes and shapes, too."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.inputs.shapes import BATCHES, FEW_ROWS
 from unidev_conformance.kit.machines.machine import (
     DEFINITIONS,
@@ -154,13 +153,10 @@ def stepped(w, rows, lr):
 
     def __init__(self, bench: Workbench, numbers: Random) -> None:
         super().__init__(bench, numbers)
-        backend = self.bench.backend
         self._nets: list[Net] = []
         self._files: dict[str, int] = {}
-        self._trains = not isinstance(backend.autograd, Unsupported)
-        self._stops_recording = self._trains and not isinstance(
-            backend.autograd.no_grad, Unsupported
-        )
+        self._trains = bench.has("autograd")
+        self._stops_recording = bench.has("autograd.no_grad")
         names = ("int64", "uint8", "float32")
         self._dtypes = [n for n in names if n in self.bench.dtypes(*self.bench.devices)]
         self._rows: list[int] = []

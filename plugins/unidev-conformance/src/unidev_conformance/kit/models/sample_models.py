@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev.contract.backend import Unsupported
 from unidev_conformance.kit.models.differentiating import plus, times, total
 
 if TYPE_CHECKING:
@@ -149,9 +148,7 @@ class Sample:
     def flags(self) -> tuple[list[str], bool | None, list[bool]]:
         """The frozen parameters, the mode, and which tensors autograd records of themselves."""
         autograd, said = self.bench.probe.autograd, list[bool]()
-        if not isinstance(autograd, Unsupported) and not isinstance(
-            autograd.is_differentiable, Unsupported
-        ):
+        if self.bench.has("probe.autograd.is_differentiable"):
             found = self.tensors().items()
             said = [autograd.is_differentiable(x) for n, x in found if not n.endswith(".grad")]
         return sorted(self.probe.frozen(self.model)), self.probe.is_training(self.model), said
