@@ -108,17 +108,13 @@ def _missing(report: Report) -> Iterator[str]:
     for each in report.results:
         if each.result in _MISSING:
             yield f"{each.check} on {each.configuration}: {each.result}"
-    yield from _nowhere_applicable(report)
+    # One configuration with nothing to do is normal; a complete run of them proves nothing.
+    if report.results and all(each.result == "not-applicable" for each in report.results):
+        yield "no check was applicable in any configuration"
     devices = [each for one in report.header.configurations for each in one.devices]
     is_seen = any(each.device.startswith("gpu") and not each.simulated for each in devices)
     if report.header.profile == HARDWARE and devices and not is_seen:
         yield "the profile is about real GPUs, and the framework has none here"
-
-
-def _nowhere_applicable(report: Report) -> Iterator[str]:
-    # One configuration with nothing to do is normal; a complete run of them proves nothing.
-    if report.results and all(each.result == "not-applicable" for each in report.results):
-        yield "no check was applicable in any configuration"
 
 
 def _limits(report: Report) -> Iterator[str]:

@@ -13,7 +13,6 @@ import unidev
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
-    from contextlib import AbstractContextManager
 
     from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
@@ -24,7 +23,7 @@ def check_stays(
 ) -> None:
     """No call changes what is current, which is a new stream of ``device``, if it has any."""
     outside = dict(bench.probe.current())
-    with _standing_in(bench, device):
+    with bench.probe.side_stream(device) if bench.has("probe.side_stream") else nullcontext():
         inside = dict(bench.probe.current())
         for name, call in calls:
             bench.works(call)
@@ -32,12 +31,6 @@ def check_stays(
             assert found == inside, f"{name}, while {inside} were current: now {found}"
     assert dict(bench.probe.current()) == outside, f"{device}: not as before the side stream"
     bench.evidence.add("current", {name: str(value) for name, value in inside.items()})
-
-
-def _standing_in(bench: Workbench, device: Device) -> AbstractContextManager[Any]:
-    if not bench.has("probe.side_stream"):
-        return nullcontext()
-    return bench.probe.side_stream(device)
 
 
 def defaults(bench: Workbench) -> dict[str, object]:

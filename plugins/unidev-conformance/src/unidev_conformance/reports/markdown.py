@@ -57,8 +57,8 @@ def _matrix(report: Report) -> Iterator[str]:
         shown = " | ".join(f"{render.LOOKS[kind].mark} {kind}" for kind in kinds)
         yield f"| {cell(check.check)} | {cell(render.required(report, check.check))} | {shown} |"
     yield ""
-    found = [kind for kind in render.MEANINGS if kind in counts(report.results)]
-    yield from (f"- {render.LOOKS[kind].mark} {kind}: {render.MEANINGS[kind]}" for kind in found)
+    found = {kind: render.LOOKS[kind] for kind in render.LOOKS if kind in counts(report.results)}
+    yield from (f"- {look.mark} {kind}: {look.meaning}" for kind, look in found.items())
     yield ""
 
 

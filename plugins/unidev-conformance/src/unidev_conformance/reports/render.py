@@ -27,34 +27,20 @@ class Look(NamedTuple):
     mark: str
     colour: str
     """A terminal colour's name."""
-    kind: str
-    """``good``, ``bad``, ``missing`` or ``neutral``."""
+    meaning: str
 
 
 LOOKS = {
-    "pass": Look("✓", "green", "good"),
-    "fail": Look("✗", "red", "bad"),
-    "error": Look("✗", "red", "bad"),
-    "crash": Look("‼", "red", "bad"),
-    "timeout": Look("‼", "red", "bad"),
-    "xfail": Look("~", "yellow", "neutral"),
-    "xpass": Look("✗", "red", "bad"),
-    "unsupported": Look("-", "yellow", "neutral"),
-    "not-applicable": Look("·", "bright_black", "neutral"),
-    "not-run": Look("?", "magenta", "missing"),
-}
-
-MEANINGS = {
-    "pass": "proved",
-    "fail": "proved wrong",
-    "error": "could not be decided",
-    "crash": "the process died",
-    "timeout": "no sign of life",
-    "xfail": "fails, as the backend declares with a reason",
-    "xpass": "passes, though the backend expects a failure",
-    "unsupported": "declared unsupported by the backend; not a pass",
-    "not-applicable": "nothing to check in this configuration",
-    "not-run": "never begun",
+    "pass": Look("✓", "green", "proved"),
+    "fail": Look("✗", "red", "proved wrong"),
+    "error": Look("✗", "red", "could not be decided"),
+    "crash": Look("‼", "red", "the process died"),
+    "timeout": Look("‼", "red", "no sign of life"),
+    "xfail": Look("~", "yellow", "fails, as the backend declares with a reason"),
+    "xpass": Look("✗", "red", "passes, though the backend expects a failure"),
+    "unsupported": Look("-", "yellow", "declared unsupported by the backend; not a pass"),
+    "not-applicable": Look("·", "bright_black", "nothing to check in this configuration"),
+    "not-run": Look("?", "magenta", "never begun"),
 }
 
 VERDICTS = {
@@ -64,14 +50,8 @@ VERDICTS = {
     SELECTION_PASSES: "the selected checks pass; no verdict on the rest",
     NOT_A_JUDGEMENT: "not a judgement: --quick drew a tenth of the checks, and none of them fails",
 }
-
-VERDICT_COLOURS = {
-    CONFORMS: "green",
-    DOES_NOT_CONFORM: "red",
-    INCOMPLETE: "magenta",
-    SELECTION_PASSES: "cyan",
-    NOT_A_JUDGEMENT: "cyan",
-}
+VERDICT_COLOURS = {CONFORMS: "green", DOES_NOT_CONFORM: "red", INCOMPLETE: "magenta"}
+"""The others are cyan."""
 
 
 def counted(found: dict[str, int]) -> str:

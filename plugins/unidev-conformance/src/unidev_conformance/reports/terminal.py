@@ -109,7 +109,8 @@ def _print_verdict(report: Report, console: Console) -> None:
     for limit in verdict.limits:
         console.print(Text(f"note: {limit}"))
     line = Text(f"{report.header.backend}: ")
-    line.append(render.VERDICTS[verdict.name], style=f"bold {render.VERDICT_COLOURS[verdict.name]}")
+    colour = render.VERDICT_COLOURS.get(verdict.name, "cyan")
+    line.append(render.VERDICTS[verdict.name], style=f"bold {colour}")
     line.append(f" ({render.summary(report)})")
     console.print(line)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
 from functools import partial
 from itertools import combinations, cycle, product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +14,12 @@ from unidev import nn
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, pick, some
 from unidev_conformance.kit.models import neural
-from unidev_conformance.kit.models.differentiating import times, total
+from unidev_conformance.kit.models.differentiating import squares_of
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.layered import fill
 from unidev_conformance.kit.models.parallel_models import ROWS, Parallel, check_close
 from unidev_conformance.kit.models.sample_models import INPUT, Sample, assign_anew, bind_anew
-from unidev_conformance.kit.models.stored_models import values_of
+from unidev_conformance.kit.models.stored_models import a_path, values_of
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -89,10 +87,8 @@ def test_replicas(bench: Workbench) -> None:
         parallel = Parallel(bench, devices)
         parallel.check_replicas("when it is new")
         sample, extents = parallel.sample, []
-        objects, frozen = (
-            list(map(id, sample.probe.objects(sample.model))),
-            sample.probe.frozen(sample.model),
-        )
+        objects = list(map(id, sample.probe.objects(sample.model)))
+        frozen = sample.probe.frozen(sample.model)
         for index in range(len(devices)):
             with parallel.net.replica(index) as model:
                 where = f"{parallel.where}, replica {index}"
@@ -149,10 +145,9 @@ def test_changes(bench: Workbench) -> None:
         assert parallel.contents() != before, "the probe's step changed nothing"
         parallel.check_replicas("after a step of the framework's own optimizer")
         other = Parallel(bench, devices[:1])
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder, "x.safetensors")
-            bench.works(unidev.save_parameters, other.net, file)
-            loaded = bench.works(unidev.load_parameters, parallel.net, file)
+        with a_path() as path:
+            bench.works(unidev.save_parameters, other.net, path)
+            loaded = bench.works(unidev.load_parameters, parallel.net, path)
             assert loaded is parallel.net, "load_parameters gives another model"
         parallel.check_replicas("after load_parameters")
         if bench.has("probe.write"):
@@ -243,7 +238,7 @@ def test_statistics(bench: Workbench) -> None:
         fill(bench, model, {f"{name}.bias" for name in names})
         net = unidev.DataParallel(model, used, reduction="sum")
         values = np.resize(INPUT, (rows, 4)) + np.arange(rows, dtype="float32")[:, None]
-        bench.works(unidev.value_and_grad(_squares), net, bench.make(values, used[0]))
+        bench.works(unidev.value_and_grad(squares_of), net, bench.make(values, used[0]))
         found = values_of(bench, model)
         biases = [found[f"{name}.bias"] for name in names]
         shares = np.array_split(values, len(used))
@@ -256,12 +251,6 @@ def test_statistics(bench: Workbench) -> None:
                 )
 
     averaged()
-
-
-def _squares(model: Any, x: Any) -> Any:
-    with unidev.device_of(x):
-        y = model(x)
-    return total(times(y, y))
 
 
 @check(required=True, needs=_TRAINS)

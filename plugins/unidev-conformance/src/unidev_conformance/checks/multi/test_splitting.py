@@ -36,11 +36,8 @@ def test_shards(bench: Workbench) -> None:
     kinds = trees.Kinds(bench.dtypes(*devices), trees.layouts(bench), is_bits=True)
 
     def drawn(rng: Random) -> tuple[Tree, list[Device], list[float] | None]:
-        tree, rows, listed = (
-            kinds.tree(rng, 12),
-            pick(rng, (0, *shapes.ROWS)),
-            some(rng, devices, 1, 9),
-        )
+        tree, rows = kinds.tree(rng, 12), pick(rng, (0, *shapes.ROWS))
+        listed = some(rng, devices, 1, 9)
         weights = pick(rng, (rng.integers(1, 10, len(listed)), rng.uniform(0.01, 100, len(listed))))
         found = _with_rows(tree, rows) if rows else tree
         return found, listed, weights.tolist() if rng.integers(2) else None

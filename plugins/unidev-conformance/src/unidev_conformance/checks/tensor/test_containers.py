@@ -30,6 +30,8 @@ from unidev_conformance.kit.inputs.strategies import Leaf, a_handful
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from unidev.device import Device
@@ -131,15 +133,17 @@ def test_named_and_registered_containers(bench: Workbench, source: Device, targe
     if (source, target) in bench.ring():
         for name, (tree, tensors_of) in bench.probe.containers(source).items():
             _check_own(bench, tree, tensors_of, target, f"{name}, {where}")
-    for tree in _named(x):
+    for tree, tensor_of in _named(x):
         name = type(tree).__name__
         copied = unidev.copy_to([tree], target)[0]
         assert type(copied) is type(tree), f"{where}: {name} became {type(copied).__name__}"
-        bench.oracle.check_copy(x, _tensor_of(copied), target, f"{name}, {where}")
-        assert _tensor_of(tree) is x, f"{where}: the original {name} was changed"
+        bench.oracle.check_copy(x, tensor_of(copied), target, f"{name}, {where}")
+        kept = getattr(copied, "seen", None)
+        assert kept == getattr(tree, "seen", None), f"{where}: {name}.seen became {kept}"
+        assert tensor_of(tree) is x, f"{where}: the original {name} was changed"
         at_root = unidev.copy_to(tree, target)
         assert type(at_root) is type(tree), f"{where}: at the root, {name} changed its type"
-        bench.oracle.check_copy(x, _tensor_of(at_root), target, f"{name} at the root, {where}")
+        bench.oracle.check_copy(x, tensor_of(at_root), target, f"{name} at the root, {where}")
     for tree in (defaultdict(list, x=x), Lists(list, x=x)):
         copied_default = unidev.copy_to(tree, target)
         assert copied_default["new"] == [], f"{where}: {type(tree).__name__} has lost its default"
@@ -182,26 +186,16 @@ class Lists(defaultdict[str, Any]):
     """A defaultdict that may have attributes."""
 
 
-def _named(x: Any) -> list[Any]:
+def _named(x: Any) -> list[tuple[Any, Callable[[Any], Any]]]:
+    """Containers of a tensor, and how it is found in each."""
     seen = Batch(x, 3)
-    seen.seen = 7
+    seen.seen = 7  # a field that __init__ does not take
     return [
-        Point(x, 3), seen, Frozen(x, "f"), defaultdict(list, x=x), OrderedDict(b=x, a=1),
-        Custom([x, 3], "note"),
+        (Point(x, 3), lambda tree: tree.x), (seen, lambda tree: tree.data),
+        (Frozen(x, "f"), lambda tree: tree.data), (defaultdict(list, x=x), lambda tree: tree["x"]),
+        (OrderedDict(b=x, a=1), lambda tree: tree["b"]),
+        (Custom([x, 3], "note"), lambda tree: tree.parts[0]),
     ]  # fmt: skip
-
-
-def _tensor_of(tree: Any) -> Any:
-    if isinstance(tree, Point):
-        return tree.x
-    if isinstance(tree, OrderedDict):
-        return tree["b"]
-    if isinstance(tree, defaultdict):
-        return tree["x"]
-    if isinstance(tree, Custom):
-        return tree.parts[0]
-    assert not isinstance(tree, Batch) or tree.seen == 7, "a field that __init__ does not take"
-    return tree.data
 
 
 @check(required=True, over="all_pairs")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +9,7 @@ import numpy as np
 import unidev
 from unidev.contract.dtypes import NARROW, narrow_name
 from unidev_conformance.kit.inputs import samples
+from unidev_conformance.kit.models.stored_models import a_path
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ def _makers(bench: Workbench, x: Any, device: Device) -> dict[str, Callable[[], 
 
 
 def _saved_and_loaded(x: Any) -> Any:
-    with TemporaryDirectory() as folder:
-        path, again = Path(folder) / "x.safetensors", unidev.zeros_like(x)
+    with a_path() as path:
+        again = unidev.zeros_like(x)
         unidev.save_parameters({"x": x}, path)
         unidev.load_parameters({"x": again}, path)
         return again

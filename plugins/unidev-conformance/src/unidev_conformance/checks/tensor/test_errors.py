@@ -274,23 +274,16 @@ def _check_lacking(bench: Workbench, name: str, device: Device) -> None:
 def _is_refused(
     bench: Workbench, verb: str, make: Callable[[], Any], name: str, device: Device
 ) -> bool:
+    where = f"{verb}, {name} on {device}"
     try:
-        made = bench.works(_or_refusal, make)
-    except AssertionError as error:
-        raise AssertionError(f"{verb}, {name} on {device}: {error}") from error
-    if isinstance(made, unidev.UnsupportedDtypeError):
-        _check_says(made, name, str(device), "float32")
-        return True
-    found = made.dtype
-    assert found == bench.backend.dtypes[name], f"{verb}, {name} on {device}: it became {found}"
-    return False
-
-
-def _or_refusal(make: Callable[[], Any]) -> Any:
-    try:
-        return make()
+        found = make().dtype
     except unidev.UnsupportedDtypeError as refusal:
-        return refusal
+        _check_says(refusal, name, str(device), "float32")
+        return True
+    except Exception as error:
+        raise AssertionError(f"{where} raises {type(error).__name__}: {error}") from error
+    assert found == bench.backend.dtypes[name], f"{where}: it became {found}"
+    return False
 
 
 @check(required=True)
@@ -348,13 +341,9 @@ def test_state_unchanged_after_error(bench: Workbench) -> None:
             assert all(a is b for a, b in zip(inner, after, strict=True)), f"{where}: partly moved"
             bench.oracle.check_device(x, source, where)
             bench.oracle.check_bytes(x, content, where)
-    bench.expect(unidev.DeviceNotFoundError, _enter, bench, _FAR)
+    missing = unidev.Device(bench.backend.name, "gpu", _FAR)
+    bench.expect(unidev.DeviceNotFoundError, missing.__enter__)
     made = bench.works(unidev.zeros, 3)
     bench.oracle.check_device(made, bench.cpu, "after a scope that could not begin")
     bench.expect(unidev.BackendNotFoundError, unidev.set_backend, "elsewhere")
     assert unidev.active_backend() is bench.backend, "another backend is selected after an error"
-
-
-def _enter(bench: Workbench, index: int) -> None:
-    with unidev.Device(bench.backend.name, "gpu", index):
-        pass

@@ -190,9 +190,10 @@ def test_begin_that_raises(bench: Workbench, gpu: Device) -> None:
     scopes, _ = _scopes(bench, "outer", "middle", "inner")
     outer, middle, inner = scopes
     with outer(), middle(), inner():
-        error = _RefusedError(f"no reads of {gpu}")
+        error = _RefusedError(f"this scope permits no reads of {gpu}")
         allowing, middle.before_begin = middle.before_begin, partial(_raise, error)
-        _check_raises(error, partial(bench.probe.read_out, x))
+        caught = bench.expect(_RefusedError, lambda: bench.probe.read_out(x))
+        assert caught is error, f"`begin` raised {error!r}, and {caught!r} reached the caller"
         for each in scopes:
             each.check(len(each.transfers), f"after a refused read of {gpu}")
         outer.check(1, f"a scope outside the one that refuses a read of {gpu}")
@@ -209,18 +210,6 @@ def test_begin_that_raises(bench: Workbench, gpu: Device) -> None:
 
 def _raise(error: BaseException) -> None:
     raise error
-
-
-def _check_raises(error: BaseException, call: Callable[[], object]) -> None:
-    try:
-        result = call()
-    except BaseException as caught:
-        if caught is error:
-            return
-        raise AssertionError(
-            f"`begin` raised {error!r}, and {caught!r} reached the caller"
-        ) from caught
-    raise AssertionError(f"`begin` raised {error!r}, and the read returned {result!r}")
 
 
 @check(required=True, needs=_NEEDS, over="gpus")

@@ -23,10 +23,9 @@ from unidev_conformance.kit.models.layered import IMAGES, called, check_close, g
 from unidev_conformance.kit.models.sample_models import Sample, bind_anew
 from unidev_conformance.kit.models.stored_models import (
     HEADER_BYTES,
-    a_folder,
+    a_path,
     check_values,
     entries,
-    trained,
     values_of,
 )
 from unidev_conformance.kit.trees import Leaf, Tree
@@ -48,19 +47,18 @@ _BOTH = ("models", "probe.models")
 @check(required=True, needs=_BOTH, over="ring")
 def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
     """A checkpoint saved on one device loads on another bit by bit, into the existing model."""
-    saved, other = trained(bench, source, steps=2), trained(bench, target)
+    saved, other = Sample.trained_on(bench, source, steps=2), Sample.trained_on(bench, target)
     if bench.has("probe.write"):
         for each in (saved, other):
             values_of(bench, each.model)  # what it finds now is not what it has later
             bind_anew(bench, each.model)
     where = f"saved on {source}, loaded on {target}"
-    with a_folder() as folder:
-        path = folder / "model.safetensors"
+    with a_path() as path:
         expected = values_of(bench, saved.model)
         objects, memory = list(other.probe.objects(other.model)), other.memory()
         other.probe.set_inference(other.model)
         flags = other.flags()
-        earlier = trained(bench, source, steps=1)
+        earlier = Sample.trained_on(bench, source, steps=1)
         for each in (earlier, saved):  # two files of one name and size
             bench.works(unidev.save_parameters, each.model, path)
             loaded = bench.works(unidev.load_parameters, other.model, path)
@@ -81,14 +79,13 @@ def test_round_trip(bench: Workbench, source: Device, target: Device) -> None:
 @check(required=True, needs=_BOTH, over="ring")
 def test_loads_to_a_device(bench: Workbench, source: Device, target: Device) -> None:
     """With ``device=`` the model is placed there, wherever it was, and gets the values."""
-    saved, other = trained(bench, bench.cpu, steps=2), trained(bench, source)
-    with a_folder() as folder:
-        path = folder / "model.safetensors"
+    saved, other = Sample.trained_on(bench, bench.cpu, steps=2), Sample.trained_on(bench, source)
+    with a_path() as path:
         unidev.save_parameters(saved.model, path)
         bench.works(unidev.load_parameters, other.model, str(path), device=target)
         with _storing(bench, {"alone": bench.matrix(source)}):
             unidev.save_parameters(saved.model, path)
-        refused = trained(bench, source)
+        refused = Sample.trained_on(bench, source)
         bench.expect(
             unidev.CheckpointError, unidev.load_parameters, refused.model, path, device=target
         )
@@ -105,11 +102,10 @@ def test_tensors_without_a_model(bench: Workbench, source: Device, target: Devic
     where, x = f"saved on {source}, loaded on {target}", bench.matrix(source)
     models = bench.backend.models
     takes_both = models.takes_containers or models.rebuilds_containers
-    model = {"x": x, "tied": [x]} if takes_both else trained(bench, source, steps=2).model
+    model = {"x": x, "tied": [x]} if takes_both else Sample.trained_on(bench, source, steps=2).model
     expected = {"x": unidev.to_numpy(x)} if takes_both else values_of(bench, model)
     expected |= {"tied.0": expected["x"]} if takes_both else {}
-    with a_folder() as folder:
-        path = folder / "model.safetensors"
+    with a_path() as path:
         unidev.save_parameters(model, path)
         once = entries(path)
         found = bench.works(unidev.load_tensors, path, target)
@@ -128,7 +124,7 @@ def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
     """A tied weight is stored once, and stays tied under both names after loading."""
     from safetensors.numpy import save_file
 
-    saved, other = trained(bench, device, steps=2), trained(bench, device)
+    saved, other = Sample.trained_on(bench, device, steps=2), Sample.trained_on(bench, device)
     expected = values_of(bench, saved.model)
     stored = bench.backend.models.stored(saved.model)
     once = {tuple(bench.oracle.storage(s.tensor)): n for n, s in stored.items()}
@@ -137,8 +133,7 @@ def test_ties_are_stored_once(bench: Workbench, device: Device) -> None:
         tensors = {name: each.tensor for name, each in stored.items()}
         wrong = saved.names(tensors).intersection(bench.probe.models.unsaved(saved.model))
         assert not wrong, f"stored, though the framework does not save it: {wrong}"
-    with a_folder() as folder:
-        path = folder / "model.safetensors"
+    with a_path() as path:
         unidev.save_parameters(saved.model, path)
         found, size = entries(path), path.stat().st_size
         bench.works(unidev.load_parameters, other.model, path)
@@ -165,8 +160,7 @@ def test_view_without_its_storage(bench: Workbench, device: Device) -> None:
     for name, view in views.items():
         _check_view(bench, view, expected[name], f"{name} on {device}")
     halves = {"first": whole[:250], "second": whole[250:]}
-    with _storing(bench, halves), a_folder() as folder:
-        path = folder / "halves.safetensors"
+    with _storing(bench, halves), a_path() as path:
         bench.works(unidev.save_parameters, bench.probe.models.model(), path)
         found = entries(path)
     both = [found[name] for name in halves if name in found]
@@ -176,8 +170,7 @@ def test_view_without_its_storage(bench: Workbench, device: Device) -> None:
 
 def _check_view(bench: Workbench, view: Any, expected: Any, where: str) -> None:
     model = bench.probe.models.model()
-    with _storing(bench, {"view": view}), a_folder() as folder:
-        path = folder / "view.safetensors"
+    with _storing(bench, {"view": view}), a_path() as path:
         bench.works(unidev.save_parameters, model, path)
         found, size = entries(path), path.stat().st_size
     assert list(found) == ["view"], f"{where}: the file has {sorted(found)}"
@@ -266,8 +259,7 @@ def _check_kept(bench: Workbench, tree: Tree, names: list[str], device: Device) 
             bench.oracle.check_content(
                 content[start + begin : start + end], expected[name], f"{where[name]}: in the file"
             )
-        with a_folder() as folder:
-            path = folder / "drawn.safetensors"
+        with a_path() as path:
             path.write_bytes(content)
             for name, x in bench.works(unidev.load_tensors, path, device).items():
                 bench.oracle.check_bytes(x, expected[name], f"{where[name]}, without a model")
@@ -286,8 +278,7 @@ def _in_a_tree(
     bench: Workbench, tensors: Tensors, blank: Tensors, _: Device
 ) -> tuple[bytes, Tensors]:
     """The content of a checkpoint of ``tensors``, and ``blank`` with its values."""
-    with a_folder() as folder:
-        path = folder / "drawn.safetensors"
+    with a_path() as path:
         bench.works(unidev.save_parameters, tensors, path)
         return path.read_bytes(), bench.works(unidev.load_parameters, blank, path)
 
@@ -298,8 +289,7 @@ def _in_a_model(
     """The same for a model, whose tensors are then ``blank``, or its own if none is written to."""
     takes_containers = bench.backend.models.takes_containers
     model = {"x": bench.matrix(device)} if takes_containers else bench.probe.models.model()
-    with a_folder() as folder:
-        path = folder / "drawn.safetensors"
+    with a_path() as path:
         with _storing(bench, tensors):
             bench.works(unidev.save_parameters, model, path)
         if not bench.has("probe.write"):
@@ -321,8 +311,7 @@ def _held(bench: Workbench, tensors: Tensors, blank: Tensors, device: Device) ->
         bench.probe.models.holding({}, {number: each[name] for number, name in names.items()})
         for each in (tensors, blank)
     )
-    with a_folder() as folder:
-        path = folder / "held.safetensors"
+    with a_path() as path:
         unidev.place(source, device)
         unidev.place(target, device)
         bench.works(unidev.save_parameters, source, path)
@@ -360,8 +349,8 @@ def test_optimizer_state(bench: Workbench) -> None:
                 sample.step()
         state = bench.works(bench.backend.models.optimizer_state, saved.optimizer)
         kept = {name: (x.dtype, x.shape, x.tobytes()) for name, x in state.items()}
-        with a_folder() as folder:
-            model, optimizer = folder / "model.safetensors", str(folder / "optimizer.safetensors")
+        with a_path() as model:
+            optimizer = str(model.with_name("optimizer.safetensors"))
             unidev.save_parameters(saved.model, model)
             save_optimizer(saved.optimizer, optimizer, bench.backend)
             saved.step()
@@ -418,8 +407,7 @@ def test_state_of_another_optimizer(bench: Workbench) -> None:
 def test_portable_names_and_layouts(bench: Workbench, device: Device) -> None:
     """For ``unidev.nn`` the file has the same names, shapes and numbers on every framework."""
     net = made_on(device, _net)
-    with a_folder() as folder:
-        path = folder / "net.safetensors"
+    with a_path() as path:
         bench.works(unidev.save_parameters, net, path)
         found = entries(path)
     shapes = {name: x.shape for name, x in found.items()}
@@ -450,9 +438,9 @@ def _check_compiled(bench: Workbench, device: Device) -> None:
     if not any(name.endswith("weight") for name in values_of(bench, compiled)):
         return  # its names are the framework's own
     for saved, loaded in ((compiled, plain), (other, compiled)):
-        with a_folder() as folder:
-            bench.works(unidev.save_parameters, saved, folder / "net")
-            bench.works(unidev.load_parameters, loaded, folder / "net")
+        with a_path() as path:
+            bench.works(unidev.save_parameters, saved, path)
+            bench.works(unidev.load_parameters, loaded, path)
         expected, found = (values_of(bench, net).values() for net in (saved, loaded))
         same = all(np.array_equal(x, y) for x, y in zip(expected, found, strict=True))
         assert same, f"a net with a compiled layer on {device}: other values"
@@ -482,14 +470,13 @@ def test_of_another_framework(bench: Workbench, device: Device) -> None:
     numbers = {n: (counting(s) / np.float32(64)).copy() for n, s in _SHAPES.items()}
     images = IMAGES[:, :2, :5, :5].copy()
     net, twin = made_on(device, _net), made_on(bench.cpu, _net)
-    with a_folder() as folder:
-        path = folder / "net.safetensors"
+    with a_path() as path:
         save_file(numbers, path)
         assert bench.works(unidev.load_parameters, net, path) is net, "another model"
         files = {name: f"{n % 2}.safetensors" for n, name in enumerate(numbers)}
         for file in set(files.values()):
-            save_file({n: x for n, x in numbers.items() if files[n] == file}, folder / file)
-        index = folder / "net.safetensors.index.json"
+            save_file({n: x for n, x in numbers.items() if files[n] == file}, path.with_name(file))
+        index = path.with_name("net.safetensors.index.json")
         index.write_text(json.dumps({"weight_map": files}))
         bench.works(unidev.load_parameters, twin, index)
     check_values(bench, net, numbers, f"on {device}")

@@ -37,8 +37,6 @@ def test_of_a_model(bench: Workbench, device: Device) -> None:
     for name, grad in grads.items():
         bench.oracle.check_device(grad, device, f"the gradient of {name}")
         bench.oracle.check_kind(unidev.parameters(sample.model)[name], grad, name)
-    steepness = sum(float((sample.array(each) ** 2).sum()) for each in grads.values())
-    assert steepness > 0, f"on {device}: all gradients are zeros"
     for name, grad in grads.items():  # each alone: of a tied one, a part might be missing
         _check_falls(bench, sample, before, {name: grad}, f"on {device}, of {name} alone")
     in_another_order = dict(reversed(grads.items()))  # they are paired by their names
@@ -56,6 +54,7 @@ def _check_falls(
 ) -> None:
     """A step along these gradients lowers the loss as they say, and the step back raises it."""
     steepness = sum(float((sample.array(each) ** 2).sum()) for each in grads.values())
+    assert steepness > 0, f"{where}: the gradients are zeros"
     old = float(sample.array(before).ravel()[0])
     # So small a step that the loss is almost linear, so large that float32 shows the change.
     lr = 0.002 * old / steepness

@@ -21,10 +21,10 @@ from unidev_conformance.judging.outcomes import NotApplicableError
 from unidev_conformance.kit import trees
 from unidev_conformance.kit.current import check_stays
 from unidev_conformance.kit.inputs.strategies import a_couple, from_seed, some
-from unidev_conformance.kit.models.differentiating import total
+from unidev_conformance.kit.models.differentiating import squares_of
 from unidev_conformance.kit.models.held_models import HeldModel, holdable, one_of_each
 from unidev_conformance.kit.models.sample_models import INPUT, Sample
-from unidev_conformance.kit.models.stored_models import a_folder
+from unidev_conformance.kit.models.stored_models import a_path
 from unidev_conformance.kit.oracle import overlapping_bytes, shown
 from unidev_conformance.kit.spying import Calls, PressedError, Presses
 from unidev_conformance.running.catalog import check
@@ -238,11 +238,11 @@ def test_modes_of_layers_stay(bench: Workbench, source: Device, target: Device) 
         for part, is_training in zip(parts, modes, strict=True):
             (nn.train_mode if is_training else nn.eval_mode)(part)
         bench.works(unidev.place, net, target)
-        with a_folder() as folder:
-            unidev.save_parameters(net, folder / "net")
-            bench.works(unidev.load_parameters, net, folder / "net")
+        with a_path() as path:
+            unidev.save_parameters(net, path)
+            bench.works(unidev.load_parameters, net, path)
         if bench.has("autograd"):
-            bench.works(unidev.value_and_grad(_total_of), net, x)
+            bench.works(unidev.value_and_grad(squares_of), net, x)
         for number, each in enumerate([net, *_copies(bench, net, target)]):
             found = _which_train(bench, each, x, len(modes))
             assert found == modes, f"{source} to {target}, copy {number}: {found} train"
@@ -268,11 +268,6 @@ def _which_train(bench: Workbench, net: Any, x: Any, count: int) -> list[bool]:
         net(x)
     changed = [n for n, y in models.statistics(net).items() if bench.probe.read(y) != before[n]]
     return [any(name.startswith(f"{n}.") for name in changed) for n in range(count)]
-
-
-def _total_of(net: Any, x: Any) -> Any:
-    with unidev.device_of(x):
-        return total(net(x))
 
 
 @check(required=True, needs=_BOTH, over="ring")

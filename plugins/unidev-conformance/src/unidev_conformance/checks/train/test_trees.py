@@ -14,7 +14,7 @@ import numpy as np
 import unidev
 from unidev_conformance.kit.inputs.containers import Frozen, Point
 from unidev_conformance.kit.models.differentiating import check_gradient, plus, times, total, wholes
-from unidev_conformance.kit.models.stored_models import a_folder
+from unidev_conformance.kit.models.stored_models import a_path
 from unidev_conformance.running.catalog import check
 
 if TYPE_CHECKING:
@@ -104,8 +104,7 @@ def test_loaded_anew(bench: Workbench, source: Device, target: Device) -> None:
     tree, where = _tree(bench, source), f"saved on {source}, loaded on {target}"
     blank = _FIRST * 0, _SECOND * 0
     other = _tree(bench, source, blank)
-    with a_folder() as folder:
-        path = folder / "tree.safetensors"
+    with a_path() as path:
         bench.works(unidev.save_parameters, tree, path)
         there = bench.works(unidev.load_parameters, other, path, device=target)
         here = bench.works(unidev.load_parameters, other, path)
@@ -131,8 +130,7 @@ def test_numbers_kept(bench: Workbench, device: Device) -> None:
     def model(numbers: dict[str, Any], *more: Any) -> Any:
         return {"w": pair, "state": [numbers, Point(*more)]}
 
-    with a_folder() as folder:
-        path = folder / "tree.safetensors"
+    with a_path() as path:
         bench.works(unidev.save_parameters, model(kept, 3, step), path)
         found = bench.works(unidev.load_parameters, model(made, zero, 0), path)
         described = bench.works(unidev.load_tensors, path, device)

@@ -51,6 +51,17 @@ def total(x: Tensor) -> Tensor:
         return left @ x @ right
 
 
+def squares(x: Tensor) -> Tensor:
+    """The sum of the squares of a matrix."""
+    return total(times(x, x))
+
+
+def squares_of(model: Any, x: Tensor) -> Tensor:
+    """Those of the model's output, computed on the device of ``x``."""
+    with unidev.device_of(x):
+        return squares(model(x))
+
+
 def gradients(
     bench: Workbench,
     function: Callable[..., Tensor],
@@ -88,7 +99,7 @@ def after_gradients(bench: Workbench, device: Device, call: Callable[[], Tensor]
     """``call()``, once ``value_and_grad`` has returned here, and has passed on an error."""
     values = wholes(2, 3)
     x = bench.make(values, device)
-    _, gradient = bench.works(unidev.value_and_grad(_squares), x)
+    _, gradient = bench.works(unidev.value_and_grad(squares), x)
     check_gradient(
         bench, gradient, 2 * values, device, f"value_and_grad inside no_grad, on {device}"
     )
@@ -123,10 +134,6 @@ def refuses_where_it_records(bench: Workbench) -> bool:
             after_gradients(bench, device, lambda: None)
     bench.evidence.add("refused where the framework records", refused[0])
     return True
-
-
-def _squares(x: Tensor) -> Tensor:
-    return total(times(x, x))
 
 
 def _raising(_: Tensor) -> Tensor:

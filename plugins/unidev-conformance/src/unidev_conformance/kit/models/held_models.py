@@ -88,23 +88,16 @@ def holdable(bench: Workbench) -> list[str]:
     if bench.backend.models.takes_containers:
         return dtypes
     bench.require("probe.models.holding")
-    found: list[str] = []
-    for dtype in dtypes:
-        x = Leaf(dtype, (2,), is_bits=True).made(bench, bench.cpu)
-        try:
-            bench.probe.models.holding({}, {"x": x})
-        except unidev.UnsupportedDtypeError as error:
-            bench.evidence.add("no model holds it", f"{dtype}: {error}")
-        else:
-            found.append(dtype)
-    return found
+    made = {dtype: Leaf(dtype, (2,), is_bits=True).made(bench, bench.cpu) for dtype in dtypes}
+    return [dtype for dtype, x in made.items() if is_held(bench, x)]
 
 
 def is_held(bench: Workbench, x: Any) -> bool:
     """Whether the framework's models hold such a tensor: of this dtype, and empty ones."""
     try:
         bench.probe.models.holding({}, {"x": x})
-    except (unidev.UnsupportedDtypeError, unidev.UnsupportedOperation):
+    except (unidev.UnsupportedDtypeError, unidev.UnsupportedOperation) as error:
+        bench.evidence.add("no model holds it", f"{x.dtype}: {error}")
         return False
     return True
 

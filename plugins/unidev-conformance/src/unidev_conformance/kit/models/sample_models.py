@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev_conformance.kit.models.differentiating import plus, times, total
+from unidev_conformance.kit.models.differentiating import plus, squares_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,10 +44,11 @@ class Sample:
         return sample
 
     @classmethod
-    def trained_on(cls, bench: Workbench, device: Device) -> Sample:
-        """A sample that has made a step there, and so has gradients, statistics and momentum."""
+    def trained_on(cls, bench: Workbench, device: Device, *, steps: int = 1) -> Sample:
+        """A sample that has made steps there, and so has gradients, statistics and momentum."""
         sample = cls.on(bench, device)
-        sample.step()
+        for _ in range(steps):
+            sample.step()
         return sample
 
     @classmethod
@@ -98,9 +99,7 @@ class Sample:
 
     def loss_of(self, model: Any, x: Tensor) -> Tensor:
         """The sum of squares of the model's output."""
-        with unidev.device_of(x):
-            y = model(x)
-        return total(times(y, y))
+        return squares_of(model, x)
 
     # -- its tensors ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Shared by the checks of checkpoints: a folder, the file as safetensors reads it, and models."""
+"""Shared by the checks of checkpoints: a path, and the file as safetensors reads it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import unidev
-from unidev_conformance.kit.models.sample_models import Sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from unidev.device import Device
     from unidev_conformance.kit.workbench import Workbench
 
     Array = np.ndarray[Any, Any]
@@ -25,10 +23,10 @@ HEADER_BYTES = 4096
 
 
 @contextmanager
-def a_folder() -> Iterator[Path]:
-    """A temporary folder."""
+def a_path() -> Iterator[Path]:
+    """That of a file to write, in a temporary folder of its own."""
     with tempfile.TemporaryDirectory(prefix="unidev-conformance-") as folder:
-        yield Path(folder)
+        yield Path(folder, "model.safetensors")
 
 
 def entries(path: Path) -> dict[str, Array]:
@@ -53,11 +51,3 @@ def check_values(bench: Workbench, model: Any, expected: dict[str, Array], where
     assert set(found) == set(expected), f"{where}: it stores {sorted(found)}"
     other = [n for n, x in expected.items() if found[n].tobytes() != x.tobytes()]
     assert not other, f"{where}: wrong values in {other}"
-
-
-def trained(bench: Workbench, device: Device, *, steps: int = 1) -> Sample:
-    """A sample on ``device`` that has made a few steps, so that its values are distinct."""
-    sample = Sample.on(bench, device)
-    for _ in range(steps):
-        sample.step()
-    return sample
