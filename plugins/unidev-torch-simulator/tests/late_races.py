@@ -56,18 +56,6 @@ def one_pinned_buffer_for_all_steps(mended: bool) -> Any:
     return sums.tolist(), [3.0] * 6
 
 
-@race("vllm-project/vllm#25279")
-def event_that_guards_a_buffer_is_waited_for_too_late(mended: bool) -> Any:
-    buffer = torch.ones(6).pin_memory()
-    copied = buffer.to(NAME, non_blocking=True)  # first
-    done = cuda.current_stream().record_event()
-    if mended:
-        done.synchronize()
-    buffer.mul_(5)  # second
-    done.synchronize()
-    return copied.tolist(), [1.0] * 6
-
-
 @race("invoke-ai/InvokeAI#6624")
 def model_moved_to_the_cpu_is_used_at_once(mended: bool) -> Any:
     net = torch.nn.Linear(3, 3).to(NAME)
@@ -76,14 +64,6 @@ def model_moved_to_the_cpu_is_used_at_once(mended: bool) -> Any:
     if mended:
         cuda.synchronize()
     return (net.weight * 1).tolist(), want  # second
-
-
-@race("pytorch/pytorch#127612")
-def cpu_computes_with_a_result_on_its_way(mended: bool) -> Any:
-    host = on_gpu(2.0).to("cpu", non_blocking=True)  # first
-    if mended:
-        cuda.synchronize()
-    return (host + 1).tolist(), [3.0] * 6  # second
 
 
 @race("Comfy-Org/ComfyUI#6124")

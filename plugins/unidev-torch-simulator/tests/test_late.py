@@ -213,8 +213,9 @@ def test_ten_thousand_steps_without_a_wait_stay_flat() -> None:
 
 
 _FLAT = """
-import resource
+import ctypes, resource
 import unidev, torch
+from unidev_torch_simulator.building import built_library
 
 torch.set_num_threads(1)
 side, x = torch.cuda.Stream(), torch.ones(8, device="cuda")
@@ -232,4 +233,13 @@ def steps(count):
 
 before = steps(400)  # more than 256 MiB of copies
 assert steps(10_000) - before < 64, "MiB"
+
+marked = ctypes.c_int64.in_dll(ctypes.CDLL(str(built_library(as_cuda=True))), "unidev_late_marked")
+table = torch.zeros(1024, 1024, device="cuda")
+torch.cuda.synchronize()
+for i in range(100):
+    table[:, i].add_(1)  # as gradcheck writes a Jacobian
+with torch.cuda.stream(side):
+    assert table[:, 99].sum().item() == 0, "more bytes are saved than a column has"
+assert marked.value == 0, "columns are compared byte by byte"
 """

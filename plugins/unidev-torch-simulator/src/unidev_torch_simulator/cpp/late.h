@@ -16,6 +16,7 @@
 #include <deque>
 #include <list>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
@@ -30,6 +31,7 @@ inline int late_mode = 0;  // 0: off; 1: values are late; 2: values stay right, 
 inline int64_t (*late_line)() = nullptr;  // of the program, by a number of Python's; 0: none
 extern "C" inline unsigned char unidev_late_poison = 0xFF;  // NaN, -1; a test changes both of these
 extern "C" inline bool unidev_late_by_storage = false;  // overlap, in place of by bytes
+extern "C" inline int64_t unidev_late_marked = 0;  // how often bytes were compared one by one
 constexpr int64_t kSavedBytes = 256 << 20;
 
 using Clock = c10::SmallVector<uint64_t, 8>;
@@ -42,72 +44,116 @@ inline void join(Clock& clock, const Clock& other) {
   }
 }
 
-// The bytes of a tensor: first by their range, and only where ranges overlap by its strides.
+using Image = std::shared_ptr<std::vector<char>>;
+
+// The bytes of a tensor: runs of `width` without a gap, at strides.
 struct Bytes {
   char *begin = nullptr, *end = nullptr;
-  std::vector<std::pair<int64_t, int64_t>> dims;  // size and stride in bytes; empty: all in the range
   int64_t width = 0;
+  std::vector<std::pair<int64_t, int64_t>> dims;  // size and stride in bytes; empty: one run
 
-  bool is_whole() const {
-    return dims.empty();
+  template <typename See>
+  void each_run(const See& see, size_t dim = 0, int64_t offset = 0) const {
+    if (dim == dims.size()) {
+      return see(begin + offset);
+    }
+    for (int64_t i = 0; i < dims[dim].first; ++i) {
+      each_run(see, dim + 1, offset + i * dims[dim].second);
+    }
   }
   bool meets(const Bytes& other) const {
     if (begin >= other.end || other.begin >= end) {
       return false;
     }
-    if (is_whole() && other.is_whole()) {
+    if ((dims.empty() && other.dims.empty()) || covers(other)) {
       return true;
     }
-    char *first = std::max(begin, other.begin), *last = std::min(end, other.end);
-    std::vector<bool> mine(last - first);
-    mark(mine, first, true);
-    return other.mark(mine, first, false);
-  }
-  // Sets what it has of `bytes`; or says whether any of that is set.
-  bool mark(std::vector<bool>& bytes, char* first, bool sets, size_t dim = 0, char* at = nullptr) const {
-    at = at == nullptr ? begin : at;
-    if (dim == dims.size()) {
-      bool found = false;
-      char* const end_of_run = dims.empty() ? end : at + width;
-      for (char* byte = std::max(at, first); byte < std::min(end_of_run, first + bytes.size()); ++byte) {
-        found = found || bytes[byte - first];
-        bytes[byte - first] = bytes[byte - first] || sets;
+    int64_t period = 0;  // with it both repeat: columns of one matrix, say
+    for (const Bytes* each : {this, &other}) {
+      for (const auto& [size, stride] : each->dims) {
+        period = std::gcd(period, stride);
       }
-      return found;
     }
-    bool found = false;
-    for (int64_t i = 0; i < dims[dim].first; ++i) {
-      found = mark(bytes, first, sets, dim + 1, at + i * dims[dim].second) || found;
+    const int64_t gap = ((other.begin - begin) % period + period) % period;
+    if (gap >= width && gap + other.width <= period) {
+      return false;
+    }
+    ++unidev_late_marked;
+    char* const first = std::max(begin, other.begin);
+    std::vector<bool> marks(std::min(end, other.end) - first);
+    const auto part = [&](char* run, int64_t of) {
+      const int64_t size = marks.size();
+      const auto at = [&](char* byte) { return marks.begin() + std::clamp<int64_t>(byte - first, 0, size); };
+      return std::pair(at(run), at(run + of));
+    };
+    each_run([&](char* run) {
+      const auto [from, to] = part(run, width);
+      std::fill(from, to, true);
+    });
+    bool is_met = false;
+    other.each_run([&](char* run) {
+      const auto [from, to] = part(run, other.width);
+      is_met = is_met || std::find(from, to, true) != to;
+    });
+    return is_met;
+  }
+  bool covers(const Bytes& other) const {
+    return begin <= other.begin && other.end <= end &&
+        (dims.empty() || (begin == other.begin && width == other.width && dims == other.dims));
+  }
+  int64_t size() const {
+    int64_t found = width;
+    for (const auto& [size, stride] : dims) {
+      found *= size;
     }
     return found;
   }
-  bool covers(const Bytes& other) const {
-    return is_whole() ? begin <= other.begin && other.end <= end
-                      : begin == other.begin && end == other.end && dims == other.dims;
+  Image copied() const {
+    auto image = std::make_shared<std::vector<char>>();
+    image->reserve(size());
+    each_run([&](char* run) { image->insert(image->end(), run, run + width); });
+    return image;
+  }
+  // The bytes from before, or poison.
+  void put(const Image& image) const {
+    const char* from = image ? image->data() : nullptr;
+    each_run([&](char* run) {
+      from ? std::memcpy(run, from, width) : std::memset(run, unidev_late_poison, width);
+      from += from ? width : 0;
+    });
+  }
+  bool are(const Image& image) const {
+    return image && *copied() == *image;
   }
 };
 
 inline Bytes bytes_of(const at::Tensor& tensor) {
   char* base = static_cast<char*>(const_cast<void*>(tensor.storage().data()));
   if (tensor.is_nested() || unidev_late_by_storage) {
-    return {base, base + tensor.storage().nbytes(), {}, 0};
+    const auto size = static_cast<int64_t>(tensor.storage().nbytes());
+    return {base, base + size, size, {}};
   }
-  const int64_t width = tensor.itemsize();
-  Bytes found{base + tensor.storage_offset() * width, nullptr, {}, width};
-  int64_t extent = width;
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    if (tensor.size(dim) == 0) {
+  const int64_t item = tensor.itemsize();
+  int64_t extent = item, width = item;
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (int64_t dim = tensor.dim() - 1; dim >= 0; --dim) {
+    const int64_t size = tensor.size(dim), stride = tensor.stride(dim) * item;
+    if (size == 0) {
       return {};
     }
-    extent += (tensor.size(dim) - 1) * tensor.stride(dim) * width;
-  }
-  found.end = found.begin + extent;
-  if (extent > tensor.numel() * width) {
-    for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-      found.dims.emplace_back(tensor.size(dim), tensor.stride(dim) * width);
+    extent += (size - 1) * stride;
+    if (dims.empty() && stride == width) {
+      width *= size;
+    } else if (size > 1) {
+      dims.emplace_back(size, stride);
     }
   }
-  return found;
+  std::reverse(dims.begin(), dims.end());
+  char* begin = base + tensor.storage_offset() * item;
+  if (extent <= tensor.numel() * item) {
+    return {begin, begin + extent, extent, {}};
+  }
+  return {begin, begin + extent, width, std::move(dims)};
 }
 
 struct Launch {
@@ -127,7 +173,6 @@ struct Race {
 
 class Late {
  public:
-  using Image = std::shared_ptr<std::vector<char>>;
   struct Access {
     Launch launch;
     Bytes bytes;
@@ -269,7 +314,7 @@ class Late {
 
     ~Call() {
       for (auto at = swapped.rbegin(); at != swapped.rend(); ++at) {
-        put(at->first, at->second);
+        at->first.put(at->second);
       }
     }
   };
@@ -283,17 +328,16 @@ class Late {
       if (is_before(write->launch, clock) || !write->bytes.meets(bytes)) {
         continue;
       }
-      if (is_same(write->bytes, write->before)) {
+      if (write->bytes.are(write->before)) {
         continue;
       }
       is_racing = true;
       add({Kind::kRead, write->launch, call.launch, block.line, 1});
       if (late_mode == 1) {
         if (!is_written) {
-          call.swapped.emplace_back(
-              write->bytes, std::make_shared<std::vector<char>>(write->bytes.begin, write->bytes.end));
+          call.swapped.emplace_back(write->bytes, write->bytes.copied());
         }
-        put(write->bytes, write->before);
+        write->bytes.put(write->before);
       }
     }
     if (is_racing) {
@@ -321,16 +365,17 @@ class Late {
     for (auto* list : {&block.reads, &block.writes}) {
       const bool are_reads = list == &block.reads;
       std::erase_if(*list, [&](const Access& other) {
-        if (other.launch.number == call.launch.number || !other.bytes.meets(bytes)) {
+        if (other.launch.number == call.launch.number) {
           return false;
         }
-        if (!is_before(other.launch, clock)) {
-          if (are_reads || !is_read) {
-            written.losers.emplace_back(are_reads ? Kind::kOverwrite : Kind::kWriteTwice, other);
-          }
-          return true;
+        if (is_before(other.launch, clock)) {
+          return is_before(other.launch, host_) || bytes.covers(other.bytes);
         }
-        return bytes.covers(other.bytes);
+        const bool is_racing = other.bytes.meets(bytes);
+        if (is_racing && (are_reads || !is_read)) {
+          written.losers.emplace_back(are_reads ? Kind::kOverwrite : Kind::kWriteTwice, other);
+        }
+        return is_racing;
       });
     }
     call.written.push_back(std::move(written));
@@ -352,7 +397,7 @@ class Late {
       }
       Block& block = found->second;
       log(call.launch.number).out.emplace_back(written.base, written.bytes);
-      if (is_same(written.bytes, written.before)) {  // nobody can lose
+      if (!written.losers.empty() && written.bytes.are(written.before)) {  // nobody can lose
         written.losers.clear();
       }
       for (const auto& [kind, loser] : written.losers) {
@@ -360,7 +405,7 @@ class Late {
         if (late_mode == 1 && kind == Kind::kOverwrite) {
           spoil(loser.launch.number);
         } else if (late_mode == 1) {
-          put(written.bytes, nullptr);
+          written.bytes.put(nullptr);
         }
       }
       push(block.writes, {call.launch, written.bytes, std::move(written.before)});
@@ -536,49 +581,14 @@ class Late {
 
   // The bytes, while there is room for them; else poison will stand for them.
   Image saved(const Bytes& bytes) {
-    const int64_t size = bytes.end - bytes.begin;
+    const int64_t size = bytes.size();
     if (saved_bytes_ + size > kSavedBytes) {
       return nullptr;
     }
     saved_bytes_ += size;
-    auto* made = new std::vector<char>(bytes.begin, bytes.end);
-    return Image(made, [this, size](std::vector<char>* image) {
-      saved_bytes_ -= size;
-      delete image;
-    });
+    Image made = bytes.copied();
+    return Image(made.get(), [this, size, made](auto*) { saved_bytes_ -= size; });
   }
-  static std::vector<bool> marks_of(const Bytes& bytes) {
-    std::vector<bool> mine(bytes.end - bytes.begin);
-    bytes.mark(mine, bytes.begin, true);
-    return mine;
-  }
-  // The bytes from before, or poison.
-  static void put(const Bytes& bytes, const Image& image) {
-    const size_t size = bytes.end - bytes.begin;
-    if (!bytes.is_whole()) {
-      const std::vector<bool> mine = marks_of(bytes);
-      for (size_t i = 0; i < size; ++i) {
-        bytes.begin[i] = !mine[i] ? bytes.begin[i] : image ? (*image)[i] : static_cast<char>(unidev_late_poison);
-      }
-    } else if (image) {
-      std::memcpy(bytes.begin, image->data(), size);
-    } else {
-      std::memset(bytes.begin, unidev_late_poison, size);
-    }
-  }
-  static bool is_same(const Bytes& bytes, const Image& image) {
-    if (!image || bytes.is_whole()) {
-      return image && std::memcmp(image->data(), bytes.begin, image->size()) == 0;
-    }
-    const std::vector<bool> mine = marks_of(bytes);
-    for (size_t i = 0; i < mine.size(); ++i) {
-      if (mine[i] && (*image)[i] != bytes.begin[i]) {
-        return false;
-      }
-    }
-    return true;
-  }
-
   Entry& log(uint64_t number) {
     if (log_.empty() || log_.back().number != number) {
       log_.push_back({number, {}, {}});
@@ -613,7 +623,7 @@ class Late {
       const auto block = blocks_.find(base);
       for (const Bytes& bytes : parts) {
         if (block != blocks_.end() && bytes.end <= static_cast<const char*>(base) + block->second.size) {
-          put(bytes, nullptr);
+          bytes.put(nullptr);
         }
       }
     }
