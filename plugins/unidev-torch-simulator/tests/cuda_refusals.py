@@ -109,8 +109,8 @@ RIGHT = {
     "profiler": (
         "from torch.profiler import ProfilerActivity as A, profile\n"
         + X
-        + "with profile(activities=[A.CPU, A.CUDA]) as p: x * 2\n"
-        "assert any(event.key == 'aten::mul' for event in p.key_averages())"
+        + "with profile(activities=[A.CPU, A.CUDA], profile_memory=True) as p: y = x * 2\n"
+        "assert {e.key: e.self_device_memory_usage for e in p.key_averages()}['aten::mul'] == 512"
     ),
     "cuda_profiler_and_ranges": (
         "with torch.cuda.profiler.profile(), torch.cuda.nvtx.range('a'): torch.cuda.nvtx.mark('b')"

@@ -44,6 +44,7 @@ struct Adopted {
   static void release(void* context) {
     auto* adopted = static_cast<Adopted*>(context);
     give_back(adopted->size, adopted->device);
+    report_memory(adopted->storage.mutable_data(), -rounded(adopted->size), adopted->device);
     if (C10_UNLIKELY(on_block != nullptr)) {
       on_block(adopted->storage.mutable_data(), 0, 0);
     }
@@ -68,6 +69,7 @@ inline bool can_adopt(const c10::Storage& cpu) {
 inline c10::Storage adopt_storage(const c10::Storage& cpu, c10::Device device) {
   const size_t size = cpu.nbytes();
   take(size, device.index());
+  report_memory(cpu.mutable_data(), rounded(size), device.index());
   auto* adopted = new Adopted{cpu, size, device.index()};
   c10::DataPtr data(adopted->storage.mutable_data(), adopted, &Adopted::release, device);
   return {

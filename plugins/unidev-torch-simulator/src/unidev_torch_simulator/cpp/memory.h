@@ -249,6 +249,14 @@ struct alignas(64) Header {
   c10::DeviceIndex device;
 };
 
+// To torch.profiler, where it looks at memory: bytes of a block that begin, or, below 0, end.
+inline void report_memory(void* data, int64_t bytes, c10::DeviceIndex index) {
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) {
+    const auto used = static_cast<size_t>(usage_at(index).bytes.current);
+    c10::reportMemoryUsageToProfiler(data, bytes, used, used, c10::Device(kSim, index));
+  }
+}
+
 // Where devices are late (late.h): told of each block, and with a size of 0 that it is freed.
 inline void (*on_block)(void* data, size_t size, c10::DeviceIndex device) = nullptr;
 
@@ -261,6 +269,7 @@ inline void free_block(void* data) {
   }
   Header* header = static_cast<Header*>(data) - 1;
   give_back(header->size, header->device);
+  report_memory(data, -rounded(header->size), header->device);
   std::free(header);
 }
 
@@ -278,6 +287,7 @@ inline void* allocate_block(size_t size, c10::DeviceIndex device) {
   auto* header = static_cast<Header*>(kept.release());
   header->size = size;
   header->device = device;
+  report_memory(header + 1, rounded(size), device);
   if (C10_UNLIKELY(on_block != nullptr)) {
     on_block(header + 1, size, device);
   }
