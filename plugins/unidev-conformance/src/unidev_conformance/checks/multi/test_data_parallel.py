@@ -340,10 +340,7 @@ def test_compiled(bench: Workbench) -> None:
 
 @check(required=True, needs=_NEEDS)
 def test_copies(bench: Workbench) -> None:
-    """``replicate`` of a model gives models like it that share nothing, or says what needs no copy.
-
-    Each trains by itself.
-    """
+    """``replicate`` gives models that share nothing and train apart, or says what needs no copy."""
     bench.several(3)
     for home in bench.ends():
         sample = Sample.trained_on(bench, home)

@@ -23,6 +23,7 @@ from unidev_conformance.kit.models.layered import IMAGES, called, check_close, g
 from unidev_conformance.kit.models.sample_models import Sample, bind_anew
 from unidev_conformance.kit.models.stored_models import (
     HEADER_BYTES,
+    a_folder,
     a_path,
     check_values,
     entries,
@@ -349,8 +350,8 @@ def test_optimizer_state(bench: Workbench) -> None:
                 sample.step()
         state = bench.works(bench.backend.models.optimizer_state, saved.optimizer)
         kept = {name: (x.dtype, x.shape, x.tobytes()) for name, x in state.items()}
-        with a_path() as model:
-            optimizer = str(model.with_name("optimizer.safetensors"))
+        with a_folder() as folder:
+            model, optimizer = folder / "model.safetensors", str(folder / "optimizer.safetensors")
             unidev.save_parameters(saved.model, model)
             save_optimizer(saved.optimizer, optimizer, bench.backend)
             saved.step()

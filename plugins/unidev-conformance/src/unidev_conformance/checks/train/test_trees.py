@@ -1,9 +1,4 @@
-"""Trees as models, for frameworks whose users replace what they train: new ones are made.
-
-Optional, as most frameworks have models with an identity alone.
-
-PYTEST_DONT_REWRITE
-"""
+"""Trees as models, where users replace what they train. Optional. PYTEST_DONT_REWRITE."""
 
 from __future__ import annotations
 

@@ -23,10 +23,17 @@ HEADER_BYTES = 4096
 
 
 @contextmanager
+def a_folder() -> Iterator[Path]:
+    """A temporary folder."""
+    with tempfile.TemporaryDirectory(prefix="unidev-conformance-") as folder:
+        yield Path(folder)
+
+
+@contextmanager
 def a_path() -> Iterator[Path]:
     """That of a file to write, in a temporary folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="unidev-conformance-") as folder:
-        yield Path(folder, "model.safetensors")
+    with a_folder() as folder:
+        yield folder / "model.safetensors"
 
 
 def entries(path: Path) -> dict[str, Array]:
