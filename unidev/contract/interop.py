@@ -81,11 +81,11 @@ class HostInterop(Interop):
 
     @abstractmethod
     def array_of(self, x: Tensor) -> Array:
-        """A plain NumPy array on the memory of ``x``, with its strides, writable where ``x`` is."""
+        """A plain array on the memory of ``x``, writable where that is; ``x`` may be empty."""
 
     @abstractmethod
     def tensor_of(self, array: Array) -> Tensor:
-        """A tensor on the memory of a plain NumPy array."""
+        """A tensor on the memory of a plain NumPy array, which may be empty."""
 
     def export(self, x: Tensor) -> Array:
         """A plain array; NumPy itself refuses byte orders and strides that DLPack lacks."""
