@@ -159,7 +159,9 @@ class KerasModels(LayerModels):
         return {name: host_copy(raw(variable)) for name, variable in _named(optimizer).items()}
 
     def load_optimizer_state(self, model: Any, optimizer: Any, state: Mapping[str, Array]) -> None:
-        """New arrays; an optimizer that has no moments yet is built, and put beside the model.
+        """New arrays; what no device was asked for is put beside the model, as moments are.
+
+        An optimizer that has none yet is built.
 
         Raises:
             CheckpointError: it is of another optimizer, or of another model.
@@ -173,7 +175,7 @@ class KerasModels(LayerModels):
         beside = raw(next(iter(self.parameters(model).values())))
         for name, variable in named.items():
             old = raw(variable)
-            device = self.backend.device_of(beside if is_new else old)
+            device = self.backend.device_of(old if old.committed and not is_new else beside)
             values = np.asarray(state[name])
             variable.assign(self.backend.from_numpy(values, old.dtype, device))
 

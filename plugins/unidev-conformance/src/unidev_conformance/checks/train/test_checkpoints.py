@@ -340,6 +340,7 @@ def test_optimizer_state(bench: Workbench) -> None:
     @a_couple
     @given(from_seed(drawn))
     @example((3, 0, bench.devices[-1], bench.cpu))
+    @example((1, 1, bench.devices[-1], bench.devices[-2:][0]))
     def restored(case: tuple[int, int, Device, Device]) -> None:
         steps, steps_before, source, target = case
         where = f"{steps} steps on {source}, to an optimizer on {target} of {steps_before} steps"
