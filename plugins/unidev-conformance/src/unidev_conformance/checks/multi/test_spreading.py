@@ -103,7 +103,7 @@ def test_errors(bench: Workbench) -> None:
     for model in (nn.dense(2, 2), nn.sequential(shared, nn.relu(), shared)):
         bench.expect(unidev.UnsupportedOperation, spread, model, devices[:2])
         assert unidev.device_of(model) is bench.cpu, "a refused model was moved"
-    for wrong in ([0], [6], [3, 4], [True], "1"):
+    for wrong in ([0, 3], [6], [3, 4], [True], "1"):
         bench.expect(unidev.InvalidDataError, spread, net, devices[:2], at=wrong)
     bench.expect(unidev.InvalidDataError, spread, net, devices[:1] * 7)
     bench.expect(unidev.DeviceSpecError, spread, net, [])
