@@ -197,7 +197,8 @@ def fitted(
             if _becomes(recorded[name], slot.entry):
                 names[name] = slot.entry._replace(name=name)
     numbers, problems = _new_numbers(numbers_of(backend, model), names, file)
-    unknown = [name for name in {**names, **recorded} if name not in wanted | numbers.keys()]
+    wanted |= numbers.keys()
+    unknown = [name for name in {**names, **recorded} if name not in wanted]
     entries = []
     for slot in slots:
         found = {names[name]: name for name in reversed(slot.names) if name in names}
