@@ -75,7 +75,7 @@ def _check_gradients_follow(sample: Sample, home: Device, where: str) -> None:
     """Gradients that were elsewhere than their parameters, as PyTorch's may be, come there, too."""
     before = sample.contents()
     for name, x in sample.tensors().items():
-        if unidev.is_tensor(x) and not name.endswith(".grad"):
+        if not name.endswith(".grad") and unidev.is_tensor(getattr(x, "data", None)):
             with suppress(AttributeError):
                 x.data = unidev.copy_to(x.data, home)
     sample.place_alone(home)
