@@ -14,6 +14,7 @@ from unidev.backends.transfers import item_bytes
 from unidev.contract.group_engine import GroupEngine
 from unidev.parallel.devices.packing import LARGE_BYTES
 from unidev.parallel.exchange import membership
+from unidev.parallel.exchange.engines import Engines
 from unidev.parallel.exchange.group import group
 from unidev.parallel.messages.channel import Channel
 from unidev.system.host.board import Mark
@@ -140,13 +141,12 @@ def costs(way: str, is_apart: bool, has_models: bool) -> dict[str, Cost]:
     assert isinstance(own.channel, Channel)
     if is_apart:
         own.mark, own.channel.memory = Mark.alone(), None
+        Engines._share_memory = lambda *_: None  # type: ignore[method-assign]
     counter = Counter(own.channel)
     if way == ENGINE:
         group().join()
-        engines = group().exchange.engines._made
-        engines.update(
-            {name: [CountedEngine(found[0], counter)] for name, found in engines.items()}
-        )
+        made = group().exchange.engines._made
+        made.update({name: [CountedEngine(found[0], counter)] for name, found in made.items()})
     return {name: counter.of(work) for name, work in _operations(has_models=has_models).items()}
 
 
