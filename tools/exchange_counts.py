@@ -13,8 +13,7 @@ import unidev
 from unidev.backends.transfers import item_bytes
 from unidev.contract.group_engine import GroupEngine
 from unidev.parallel.devices.packing import LARGE_BYTES
-from unidev.parallel.exchange import membership
-from unidev.parallel.exchange.engines import Engines
+from unidev.parallel.exchange import engines, membership
 from unidev.parallel.exchange.group import group
 from unidev.parallel.messages.channel import Channel
 from unidev.system.host.board import Mark
@@ -141,9 +140,10 @@ def costs(way: str, is_apart: bool, has_models: bool) -> dict[str, Cost]:
     assert isinstance(own.channel, Channel)
     if is_apart:
         own.mark, own.channel.memory = Mark.alone(), None
-        Engines._share_memory = lambda *_: None  # type: ignore[method-assign]
+        engines.Engines._share_memory = lambda *_: None  # type: ignore[method-assign]
     counter = Counter(own.channel)
     if way == ENGINE:
+        engines.QUICK_BYTES = 0
         group().join()
         made = group().exchange.engines._made
         made.update({name: [CountedEngine(found[0], counter)] for name, found in made.items()})

@@ -20,7 +20,6 @@ def exchanged(_: Any = None) -> dict[str, Any]:
     half = group.all_reduce(unidev.full(2, 300.0 * (rank + 1), dtype="float16"), "mean")
     group.barrier()
     return {
-        "engines": [type(engine).__name__ for engine in group.exchange.engines._joined],
         "sum": [unidev.to_numpy(found[name]).tolist() for name in ("a", "b", "empty")],
         "half": unidev.to_numpy(half).tolist(),
         "large": sorted(set(unidev.to_numpy(group.all_reduce(large)).ravel().tolist())),
@@ -28,6 +27,7 @@ def exchanged(_: Any = None) -> dict[str, Any]:
         "gathered": [
             unidev.to_numpy(x).tolist() for x in group.all_gather(unidev.array([rank == 1]))
         ],
+        "engines": [type(engine).__name__ for engine in group.exchange.engines._joined],
     }
 
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 64 * 1024
 _IMPORTED_LATER = (
-    "unidev.cli.launch", "unidev.parallel.exchange.data_parallel", "unidev.parallel.exchange.group",
+    "unidev.cli.launch", "unidev.models.gradients", "unidev.parallel.exchange.data_parallel",
+    "unidev.parallel.exchange.group",
 )  # fmt: skip
 """What most workers import before their first step, besides this module and the framework."""
 _UNIDEV = str(Path(__file__).parents[1]) + os.sep

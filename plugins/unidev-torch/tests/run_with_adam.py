@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -58,3 +59,12 @@ def restored() -> tuple[int, float, float]:
     step = group.restore(other, fresh)
     moment = fresh.state[other.weight]["exp_avg"]
     return step, other.weight[-1, -1].item(), round(moment[-1, -1].item(), 6)
+
+
+def engines_joined() -> list[bool]:
+    """Whether the fork lacks autograd, then whether it has joined gloo after each exchange."""
+    group, found = unidev.group(), ["unidev_torch.autograd" not in sys.modules]
+    for count in (8, 2 << 20):
+        group.all_reduce(unidev.ones(count), in_place=True)
+        found.append(torch.distributed.is_initialized())
+    return found

@@ -143,10 +143,11 @@ class Agreement:
                 raise CodesDiffer
             return found
         backend, relay = load_backend(own.backend), self._engines.relay
-        # Joining it is a collective, too: all workers come to it at their first one.
-        engine = self._engines.of(backend)[0]
+        # Both are collectives, too: all workers come to them at their first one.
+        self._engines.host(backend)
         if self._shares_memory:  # since then
             return self._compared(proposal, at_once=at_once)
+        engine = self._engines.of(backend)[0]
         if isinstance(engine, HostEngine) and weight is None:
             assert relay is not None
             relay.code = code

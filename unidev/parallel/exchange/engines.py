@@ -1,4 +1,4 @@
-"""The engines by which one worker exchanges tensors: chosen and joined at the first use."""
+"""The engines by which one worker exchanges tensors: chosen, and joined at the first need."""
 
 from __future__ import annotations
 
@@ -44,6 +44,7 @@ class Engines:
     def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
         self._own = own
         self._device = device
+        self._hosts: dict[str, GroupEngine | None] = {}
         self._made: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
         self._aborting: list[Thread] = []
@@ -59,7 +60,9 @@ class Engines:
     def of(self, backend: Backend) -> list[GroupEngine]:
         """Those for the tensors of ``backend``, the preferred one first; joins it, a collective."""
         if backend.name not in self._made:
-            self._made[backend.name] = self._chosen(backend)
+            host = self.host(backend)
+            engines = (self._of_framework(backend, host), host)
+            self._made[backend.name] = [each for each in engines if each is not None]
         return self._made[backend.name]
 
     def for_kinds(
@@ -68,48 +71,55 @@ class Engines:
         """Those for tensors of these kinds, which are on ``device``, the preferred one first.
 
         For few bytes on the CPU that is the memory which the workers share: there a step of a small
-        model takes 0.6 of its time by gloo, whose threads each worker waits for.
+        model takes 0.6 of its time by gloo, whose threads each worker waits for. Workers that need
+        no more do not join gloo, which takes 14 MiB in each.
         """
-        engines, memory = (
-            self.of(backend),
-            None if self._own.channel is None else self._own.channel.memory,
-        )
-        if device.kind != "cpu" or memory is None:
-            return engines
+        host = self.host(backend)
+        memory = None if self._own.channel is None else self._own.channel.memory
+        if device.kind != "cpu" or memory is None or host is None:
+            return self.of(backend)
         is_quick = nbytes_of(backend, kinds) <= min(memory.slot_bytes, QUICK_BYTES)
-        return engines[::-1] if is_quick else engines
+        return [host] if is_quick else self.of(backend)
 
-    def _chosen(self, backend: Backend) -> list[GroupEngine]:
+    def host(self, backend: Backend) -> GroupEngine | None:
+        """The one that is there without joining; None between hosts of torchrun's and the like."""
+        if backend.name not in self._hosts:
+            self._hosts[backend.name] = self._of_host(backend)
+        return self._hosts[backend.name]
+
+    def _of_host(self, backend: Backend) -> GroupEngine | None:
         own = self._own
         # Paddle's init_parallel_env does nothing for one, and has no group (3.3.1).
         if own.channel is None or (self.relay is not None and own.size == 1):
-            return [SingleWorkerEngine(backend)]
-        if self.relay is not None and not self._made:
-            self._share_memory(self.relay)
+            return SingleWorkerEngine(backend)
+        if self.relay is not None:
+            if not isinstance(backend.group_engine, Unsupported) and backend.name != own.backend:
+                raise BackendMismatchError(
+                    f"this run exchanges tensors of {own.backend}, not of {backend.name}: "
+                    f"unidev.run(…, backend={backend.name!r}).",
+                    backend=backend.name,
+                )
+            if not self._hosts:
+                self._share_memory(self.relay)
         if own.channel.memory is not None:
-            carrier: MemoryCarrier | MessageCarrier = MemoryCarrier(own.channel.memory)
-        elif self.relay is not None:
-            carrier = MessageCarrier(self.relay)
-        else:  # torchrun's and the like between hosts: nothing else is there
-            return [backend.group_engine]
-        host = HostEngine(backend, carrier, own.rank)
-        if self.relay is None:
-            return [backend.group_engine, host]
-        if isinstance(backend.group_engine, Unsupported):
-            return [host]
-        if backend.name != own.backend:
-            raise BackendMismatchError(
-                f"this run exchanges tensors of {own.backend}, not of {backend.name}: "
-                f"unidev.run(…, backend={backend.name!r}).",
-                backend=backend.name,
-            )
-        engine = backend.group_engine
+            return HostEngine(backend, MemoryCarrier(own.channel.memory), own.rank)
+        if self.relay is not None:
+            return HostEngine(backend, MessageCarrier(self.relay), own.rank)
+        return None
+
+    def _of_framework(self, backend: Backend, host: GroupEngine | None) -> GroupEngine | None:
+        """Joined, unless this worker is alone or the framework has none that is of use."""
+        own, engine = self._own, backend.group_engine
+        if isinstance(host, SingleWorkerEngine) or isinstance(engine, Unsupported):
+            return None
+        if self.relay is None:  # it was joined to find the others
+            return engine
         collective = own.mark.operation
         own.mark.doing(JOINING)
         self.run(backend, engine.join, own.rank, own.rendezvous, self._device())
         own.mark.doing(collective)
         self._joined.append(engine)
-        return [engine, host] if engine.carries else [host]
+        return engine if engine.carries else None
 
     def _share_memory(self, relay: Relay) -> None:
         """Share memory with workers that were started one by one, if all are on one host."""

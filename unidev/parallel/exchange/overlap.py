@@ -116,9 +116,11 @@ class Overlap:
     def plan(self, kinds: list[Kind], order: Sequence[int], device: Device) -> _Plan:
         """The plan for tensors of these kinds, of which the last is the loss, in this ``order``."""
         backend, in_order = self.backend, [kinds[position] for position in order]
-        engines = self.exchange.engines.of(backend)
-        if self.reduce_dtype is None:
-            engines = self.exchange.engines.for_kinds(backend, kinds, device)
+        engines = (
+            self.exchange.engines.for_kinds(backend, kinds, device)
+            if self.reduce_dtype is None
+            else self.exchange.engines.of(backend)
+        )
         by_memory = isinstance(engines[0], HostEngine)
         # At the end of backward the gradients are ours: large ones need not be copied. So quick an
         # exchange as that by memory is better done at once.

@@ -21,6 +21,7 @@ def unidev_register_backend() -> BackendSpec:
         group_setting="unidev_torch.group:TorchSetting",
         forks=Forks(
             modules=(
+                "unidev_torch.autograd",
                 "unidev_torch.collectives",
                 "unidev_torch.group.engine",
                 "unidev_torch.models",

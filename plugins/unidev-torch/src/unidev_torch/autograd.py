@@ -18,18 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from unidev.contract import Backend
-
 _UNCHANGED = nullcontext()
 
 
 class TorchAutograd(Autograd):
     """Uses ``torch.autograd.grad``, which leaves ``x.grad`` unchanged."""
-
-    def __init__(self, backend: Backend) -> None:
-        super().__init__(backend)
-        # By now, what differentiates a function or takes a step has been imported.
-        leave_what_is_loaded(__name__, "unidev_torch.backend", "unidev_torch.tensors")
 
     def leaf(self, x: torch.Tensor) -> torch.Tensor:
         """``x`` if it is a leaf that requires a gradient, else ``x.detach()``, which shares memory.
@@ -192,3 +185,8 @@ def _each_its_own(
                 address = copied.untyped_storage().data_ptr()
             seen.add(address)
     return own
+
+
+# At the first use, when what differentiates a function or takes a step has been imported; or before
+# a process forks into workers, each of which would need 14 MiB for it.
+leave_what_is_loaded(__name__, "unidev_torch.backend", "unidev_torch.tensors")
