@@ -73,6 +73,11 @@ BROKEN = {
         "does not load: ModuleNotFoundError: No module named 'no_such_package'. "
         "The installation of json may be incomplete.",
     ),
+    "load imports what unidev does not have": (
+        plugin("def load():\n    from unidev.contract import Nothing"),
+        "PluginError ImportError",
+        "The plugin itself raised it, at line 6 of ",
+    ),
     "a number in out-of-memory words that there is not": (
         plugin(
             "class Mine(NumpyBackend):\n    out_of_memory_numbers = ('all {wanted}',)\n"

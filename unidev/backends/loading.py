@@ -220,14 +220,13 @@ def _load(name: str) -> Backend:
 
 def _remedy(spec: BackendSpec, error: BaseException) -> str:
     """Where to look: the line of the plugin that raised ``error``, or the installation."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    if place is not None and not isinstance(error, ImportError | OSError):
-        module = str(place.tb_frame.f_globals.get("__name__"))
-        if module.partition(".")[0] == spec.plugin:
-            file = place.tb_frame.f_code.co_filename
-            return f"The plugin itself raised it, at line {place.tb_lineno} of {file}."
+    from traceback import walk_tb
+
+    *_, (frame, line) = walk_tb(error.__traceback__)  # there is one: it was caught here
+    is_own = str(frame.f_globals.get("__name__")).partition(".")[0] == spec.plugin
+    of_unidev = str(getattr(error, "name", "")).startswith("unidev.")  # an import that it lacks
+    if is_own and (of_unidev or not isinstance(error, ImportError | OSError)):
+        return f"The plugin itself raised it, at line {line} of {frame.f_code.co_filename}."
     return (
         f"The installation of {spec.framework} may be incomplete. Reinstall it with: {spec.install}"
     )
