@@ -137,6 +137,13 @@ def test_the_table_comes_whatever_the_program_does_to_its_streams(program, endin
     assert "Traceback" not in done.stderr
 
 
+def started(program):
+    return subprocess.Popen(
+        [sys.executable, "-m", "unidev", "trace", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    )  # fmt: skip
+
+
 def test_a_program_that_closes_stderr_has_its_trace_in_the_file(program, tmp_path):
     program.write_text(PROGRAM + "sys.stderr.close()\nsys.exit('the end')\n")
     done = trace("--json", "a.json", program, cwd=tmp_path)
@@ -146,11 +153,7 @@ def test_a_program_that_closes_stderr_has_its_trace_in_the_file(program, tmp_pat
 
 def test_the_table_comes_where_nobody_reads_what_the_program_prints(program):
     program.write_text(PROGRAM + "while True:\n    print('on and on')\n")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "unidev", "trace", program],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
-    with child:
+    with started(program) as child:
         child.stdout.readline()
         child.stdout.close()
         said = child.stderr.read()
@@ -206,10 +209,7 @@ def test_a_program_that_is_no_python_is_said_as_python_says_it(program):
 
 def test_ctrl_c_ends_the_program_and_the_table_comes_all_the_same(program):
     program.write_text(PROGRAM + "print('here', flush=True)\nimport time\ntime.sleep(60)\n")
-    child = subprocess.Popen(
-        [sys.executable, "-m", "unidev", "trace", program],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
-    )  # fmt: skip
+    child = started(program)
     for line in child.stdout:
         if line == "here\n":
             break

@@ -49,6 +49,23 @@ def check_like(net: unidev.DataParallel, alone: Any) -> None:
     check_replicas(net)
 
 
+def check_training(
+    net: unidev.DataParallel, alone: Any, data: tuple[Any, Any],
+    loss_of: Callable[..., Any] = squares, plain: Callable[..., Any] = squares,
+) -> None:  # fmt: skip
+    """Three steps with ``loss_of`` have the results of ``alone`` with the ``plain`` loss."""
+    for _ in range(3):
+        loss, gradients = unidev.value_and_grad(loss_of)(net, *data)
+        expected, wanted = unidev.value_and_grad(plain)(alone, *data)
+        pairs = zip([loss, *gradients.values()], [expected, *wanted.values()], strict=True)
+        for found, want in pairs:
+            assert unidev.to_numpy(want).any()
+            np.testing.assert_allclose(unidev.to_numpy(found), unidev.to_numpy(want), atol=1e-5)
+        unidev.sgd(net, gradients, lr=0.1)
+        unidev.sgd(alone, wanted, lr=0.1)
+    check_like(net, alone)
+
+
 # -- two workers with synchronized norms ---------------------------------------------------------
 
 ROWS = 7

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import optax
 import pytest
 from flax import nnx
+from layer_samples import IMAGES, LABELS, make_net
 
 import unidev
 from unidev import nn
 from unidev.nn import functional as F
 from unidev_jax.models.flax import check_version
-
-IMAGES = np.random.default_rng(0).standard_normal((16, 2, 8, 8)).astype("float32")
-LABELS = np.arange(16) % 5
-
-
-def make_net(dropout: float = 0.0) -> Any:
-    unidev.seed(1)
-    drop = [nn.dropout(dropout)] if dropout else []
-    return nn.sequential(
-        nn.conv2d(2, 4, 3, padding=1), nn.batch_norm(4), nn.tanh(), nn.avg_pool2d(2),
-        nn.sequential(nn.conv2d(4, 3, 2, stride=2), nn.relu()), nn.flatten(), *drop,
-        nn.dense(12, 5),
-    )  # fmt: skip
 
 
 def test_they_are_modules_of_flax_whose_names_are_positions() -> None:

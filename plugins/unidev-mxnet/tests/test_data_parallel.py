@@ -4,7 +4,7 @@ import mxnet as mx
 import numpy as np
 import pytest
 from mxnet import gluon
-from training_checks import THREE, arrays, check_like, squares
+from training_checks import THREE, arrays, check_like, check_training, squares
 
 import unidev
 
@@ -40,13 +40,7 @@ def test_hybridized_blocks_train_as_on_one_device(name, rows):
     model.hybridize(**HYBRIDIZED[name])
     model(mx.nd.ones((11, 4)))
     net = unidev.DataParallel(model, THREE)
-    for _ in range(3):
-        _, gradients = unidev.value_and_grad(squares)(net, x, y)
-        _, expected = unidev.value_and_grad(squares)(alone, x, y)
-        assert all(unidev.to_numpy(x).any() for x in gradients.values())
-        unidev.sgd(net, gradients, lr=0.1)
-        unidev.sgd(alone, expected, lr=0.1)
-    check_like(net, alone)
+    check_training(net, alone, (x, y))
     np.testing.assert_allclose(net(x).asnumpy(), alone(x).asnumpy(), atol=1e-5)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import paddle
 import pytest
-from training_checks import THREE, arrays, batch, check_like, squares
+from training_checks import THREE, arrays, batch, check_like, check_training, squares
 
 import unidev
 
@@ -41,16 +41,8 @@ COMPILED = [name for name in MODELS if name != "layers"]
     [*((name, squares) for name in COMPILED), ("layers", paddle.jit.to_static(squares))],
 )
 def test_each_kind_of_layer_trains_as_on_one_device(name, loss_of):
-    x, y = batch()
     alone = unidev.place(made(), "gpu:0")
-    net = unidev.DataParallel(MODELS[name](), THREE)
-    for _ in range(3):
-        _, gradients = unidev.value_and_grad(loss_of)(net, x, y)
-        _, expected = unidev.value_and_grad(squares)(alone, x, y)
-        assert all(unidev.to_numpy(x).any() for x in gradients.values())
-        unidev.sgd(net, gradients, lr=0.1)
-        unidev.sgd(alone, expected, lr=0.1)
-    check_like(net, alone)
+    check_training(unidev.DataParallel(MODELS[name](), THREE), alone, batch(), loss_of)
 
 
 def test_paddles_own_adam_takes_the_steps_and_set_value_is_seen():
@@ -90,14 +82,7 @@ def test_weight_norm_trains_as_on_one_device():
         inner = paddle.nn.utils.weight_norm(paddle.nn.Linear(4, 8))
         return paddle.nn.Sequential(inner, paddle.nn.Linear(8, 2))
 
-    x, y = batch()
     several = unidev.DataParallel(normed(), THREE)
-    alone = unidev.place(normed(), "gpu:0")
-    for net in (several, alone):
-        for _ in range(3):
-            _, gradients = unidev.value_and_grad(squares)(net, x, y)
-            unidev.sgd(net, gradients, 0.1)
-    for found, expected in zip(arrays(several.model), arrays(alone), strict=True):
-        assert np.allclose(found, expected, atol=1e-5)
+    check_training(several, unidev.place(normed(), "gpu:0"), batch())
     assert unidev.device_of(several.model[0].weight) is unidev.gpu(0)
     unidev.spread(several.model, ["gpu:0", "gpu:1"])

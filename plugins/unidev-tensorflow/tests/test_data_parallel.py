@@ -4,10 +4,9 @@ import gc
 import random
 
 import keras
-import numpy as np
 import pytest
 import tensorflow as tf
-from training_checks import THREE, batch, check_like
+from training_checks import THREE, batch, check_training
 
 import unidev
 
@@ -81,26 +80,12 @@ def squares(model, x, y):
     return tf.reduce_mean((model(x) - y) ** 2)
 
 
-def check_training(net, alone, loss_of, steps=3):
-    x, y = batch()
-    for _ in range(steps):
-        loss, gradients = unidev.value_and_grad(loss_of)(net, x, y)
-        expected, wanted = unidev.value_and_grad(squares)(alone, x, y)
-        assert abs(float(loss) - float(expected)) < 1e-5
-        for name, gradient in wanted.items():
-            assert gradient.numpy().any()
-            np.testing.assert_allclose(gradients[name].numpy(), gradient.numpy(), atol=1e-5)
-        unidev.sgd(net, gradients, lr=0.1)
-        unidev.sgd(alone, wanted, lr=0.1)
-    check_like(net, alone)
-
-
 @pytest.mark.parametrize("name", ["subclassed", "compiled", "xla", "one signature", "module"])
 def test_each_kind_of_model_trains_as_on_one_device(name):
     model, alone = made(name), unidev.place(made(name), "gpu:0")
     if name in ("compiled", "module"):  # the suite's compiled layer is traced on the replicas
         model(tf.ones((11, 4))), model(tf.ones((10, 4)))
-    check_training(unidev.DataParallel(model, THREE), alone, squares)
+    check_training(unidev.DataParallel(model, THREE), alone, batch(), squares, squares)
 
 
 def closed_over(model):
@@ -112,10 +97,11 @@ def closed_over(model):
 def test_a_loss_that_is_a_tf_function_traces_for_each_device(make):
     model, alone = made("dense"), unidev.place(made("dense"), "gpu:0")
     net = unidev.DataParallel(model, THREE)
-    check_training(net, alone, make(model))
-    check_training(net, alone, make(model))  # another one, while the first may be gone
+    check_training(net, alone, batch(), make(model), squares)
+    # another one, while the first may be gone
+    check_training(net, alone, batch(), make(model), squares)
     gc.collect()
-    check_training(net, alone, make(model))
+    check_training(net, alone, batch(), make(model), squares)
 
 
 def test_a_function_is_traced_once_for_each_device():

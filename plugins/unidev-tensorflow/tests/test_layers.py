@@ -6,24 +6,12 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from layer_samples import IMAGES, LABELS, make_net
 
 import unidev
 from unidev import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")
-
-IMAGES = np.random.default_rng(0).standard_normal((16, 2, 8, 8)).astype("float32")
-LABELS = np.arange(16) % 5
-
-
-def make_net(dropout=0.0):
-    unidev.seed(1)
-    drop = [nn.dropout(dropout)] if dropout else []
-    return nn.sequential(
-        nn.conv2d(2, 4, 3, padding=1), nn.batch_norm(4), nn.tanh(), nn.avg_pool2d(2),
-        nn.sequential(nn.conv2d(4, 3, 2, stride=2), nn.relu()), nn.flatten(), *drop,
-        nn.dense(12, 5),
-    )  # fmt: skip
 
 
 def compiled(net):

@@ -66,6 +66,13 @@ def model_moved_to_the_cpu_is_used_at_once(mended: bool) -> Any:
     return (net.weight * 1).tolist(), want  # second
 
 
+@race("pytorch/pytorch#127612")
+def copy_to_the_host_is_compared_at_once(mended: bool) -> Any:
+    here = torch.arange(6.0)
+    back = here.to(NAME).to("cpu", non_blocking=not mended)  # first
+    return torch.norm(here - back).item(), 0.0  # second
+
+
 @race("Comfy-Org/ComfyUI#6124")
 def event_is_asked_once_and_the_answer_dropped(mended: bool) -> Any:
     host = on_gpu(4.0).to("cpu", non_blocking=True)  # first
@@ -73,6 +80,16 @@ def event_is_asked_once_and_the_answer_dropped(mended: bool) -> Any:
     while not done.query() and mended:
         pass
     return host.tolist(), [4.0] * 6  # second
+
+
+@race("ROCm/pytorch#3194")
+def consumer_does_not_wait_for_the_copying_stream(mended: bool) -> Any:
+    side, weight, target = cuda.Stream(), torch.full((6,), 7.0).pin_memory(), on_gpu(1.0)
+    with cuda.stream(side):
+        target.copy_(weight, non_blocking=True)  # first
+    if mended:
+        cuda.current_stream().wait_stream(side)
+    return (target * 2).tolist(), [14.0] * 6  # second
 
 
 @race("huggingface/trl#7195")

@@ -16,10 +16,8 @@ import pytest
 
 HERE = Path(__file__).parent
 _PROGRAMS = (HERE / "late_races.py").read_text()
-RACES = [
-    f"{name}, {thread}"
-    for thread, name in re.findall(r'@race\("(.*)"\)\ndef (\w+)', _PROGRAMS)
-]  # fmt: skip
+_MARKED = re.findall(r'@race\("(.*)"\)\ndef (\w+)', _PROGRAMS)
+RACES = [f"{name}, {thread}" for thread, name in _MARKED]
 NO_RACES = re.findall(r"@no_race\ndef (\w+)", _PROGRAMS)
 FAULTS = re.findall(r'^    "(.*)": \(', (HERE / "late_child.py").read_text(), re.MULTILINE)
 
