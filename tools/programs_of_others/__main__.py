@@ -63,6 +63,7 @@ def main(words: list[str] | None = None) -> int:
     started = [] if given.without else [str(python.with_name("unidev")), *simulate]
     command = [*started, str(python), "-m", "pytest", *pytest_options(suite, source), *more]
     own = {name: x for name, x in os.environ.items() if not name.startswith("UNIDEV_SIM")}
+    own["PATH"] = f"{python.parent}{os.pathsep}{own.get('PATH', '')}"  # tests call `accelerate`
     return subprocess.run(command, cwd=source, env={**own, **variables(suite, source)}).returncode
 
 
