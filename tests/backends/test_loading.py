@@ -295,7 +295,12 @@ def test_types_of_strangers_are_not_kept_alive() -> None:
 def test_a_folder_without_code_is_no_installed_framework(tmp_path, monkeypatch) -> None:
     (tmp_path / "left_behind" / "lib").mkdir(parents=True)
     (tmp_path / "whole.py").write_text("")
+    (tmp_path / "spaced-1.dist-info").mkdir()  # as mlx is installed, whose code is in mlx.core
+    (tmp_path / "spaced-1.dist-info" / "METADATA").write_text("Name: spaced\nVersion: 1\n")
+    (tmp_path / "spaced-1.dist-info" / "RECORD").write_text("spaced/core.py,,\n")
+    (tmp_path / "spaced").mkdir()
     monkeypatch.syspath_prepend(tmp_path)
+    assert is_installed("spaced")
     assert not is_installed("left_behind")
     assert is_installed("whole")
     assert not is_installed("no_such_framework")

@@ -44,10 +44,7 @@ BROKEN = {
         good(version=99),
         "version 99 of the contract, but this unidev has version 3",
     ),
-    "the last contract version": (
-        good(version=1),
-        "For its author: docs/contract-3.md in unidev's repository lists what to change.",
-    ),
+    "the last contract version": (good(version=1), "For its author: docs/contract-3.md in unidev"),
     "a short name that is no tuple": (
         good().replace("load=load", "load=load, short_names='js'"),
         "`short_names` of its spec is 'js': it must be a tuple of names.",

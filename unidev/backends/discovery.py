@@ -148,7 +148,7 @@ def backend_spec(name: str) -> BackendSpec:
     for plugin in find_plugins():
         if plugin.name == name and plugin.failure is not None:
             raise PluginError(
-                f"the plugin of backend {name!r} ({plugin.source}) is broken: {plugin.failure}. "
+                f"the plugin of backend {name!r} ({plugin.source}) is broken: {_reason(plugin)}. "
                 f"`unidev info` shows its traceback. {_remedy(plugin)}, or disable it with "
                 f"UNIDEV_DISABLED_PLUGINS={name}.",
                 backend=name,
@@ -162,6 +162,10 @@ def backend_spec(name: str) -> BackendSpec:
                 backend=name,
             )
     raise BackendNotFoundError(_not_found(name, sorted(specs)), backend=name)
+
+
+def _reason(plugin: Plugin) -> str:
+    return (plugin.failure or "").removesuffix(".")
 
 
 def _remedy(plugin: Plugin) -> str:
@@ -180,7 +184,7 @@ def _not_found(name: str, there: list[str]) -> str:
     for plugin in find_plugins():
         if plugin.failure is not None:
             message += (
-                f" The plugin {plugin.source} is broken: {plugin.failure}. {_remedy(plugin)}."
+                f" The plugin {plugin.source} is broken: {_reason(plugin)}. {_remedy(plugin)}."
             )
     meant = get_close_matches(str(name).lower(), [*there, *OUR_PLUGINS], 1)
     if meant and meant[0] in there:

@@ -181,14 +181,17 @@ def check_installed(spec: BackendSpec) -> None:
 
 def is_installed(framework: str) -> bool:
     """Whether the module ``framework`` could be imported; imports nothing."""
+    from importlib.metadata import packages_distributions
     from importlib.util import find_spec
 
     if sys.modules.get(framework) is not None:  # a hand-made stand-in has no spec to find
         return True
     found = find_spec(framework)
-    # A folder without __init__.py counts as a module: left behind by an uninstalled framework, or
-    # the user's own folder of that name.
-    return found is not None and found.origin is not None
+    if found is None or found.origin is not None:
+        return found is not None
+    # A folder without __init__.py counts as a module: that of an installed framework, such as mlx,
+    # one that an uninstalled framework has left behind, or the user's own of that name.
+    return framework in packages_distributions()
 
 
 def _load(name: str) -> Backend:

@@ -12,12 +12,12 @@ import gc
 import json
 import sys
 import traceback
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from unidev.backends.description import capabilities, device_entries
 from unidev.backends.discovery import Plugin, backend_spec, facts_of, find_plugins
 from unidev.backends.known_frameworks import KnownFramework
+from unidev.backends.loading import is_installed
 from unidev.backends.selection import active_backend, backend_choice, set_backend
 from unidev.backends.versions import framework_version
 from unidev.contract.backend import Unsupported
@@ -56,7 +56,7 @@ def ask_plugin(source: str, ask: Callable[[Backend], Answer]) -> Answer:
     if spec is None:
         return answer
     try:
-        if find_spec(spec.framework) is None:
+        if not is_installed(spec.framework):
             problem = f"{spec.framework} is not installed. Install it with: {spec.install}"
             return {**answer, "state": "no framework", "problem": problem}
         set_backend(spec.name)

@@ -421,7 +421,7 @@ def test_device_of_tensor_view_and_result(bench: Workbench, device: Device) -> N
 _RESULTS: dict[str, Callable[[Any], Any]] = {
     "__add__": lambda x: x + x, "__getitem__": lambda x: x[0, :],
     "copy": lambda x: x.copy(), "reshape": lambda x: x.reshape((-1,)), "T": lambda x: x.T,
-    "astype": lambda x: x.astype("float32"), "cumsum": lambda x: x.cumsum(0),
+    "astype": lambda x: x.astype(x.dtype), "cumsum": lambda x: x.cumsum(0),
 }  # fmt: skip
 """Results of operators and methods, if the framework's tensors have them."""
 
