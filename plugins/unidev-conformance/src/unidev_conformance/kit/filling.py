@@ -60,16 +60,14 @@ def _check_made_there(bench: Workbench, device: Device) -> None:
 def _check_cleared(bench: Workbench, case: Drawn, device: Device) -> None:
     shape = case.values.shape
     options: dict[str, Any] = {"dtype": case.dtype, "device": device}
-    one = case.dtype == "bool" or 1
+    one, three = (True, True) if case.dtype == "bool" else (1, 3)
     makers: dict[str, tuple[Callable[[Any], Any], Any]] = {
         "zeros": (lambda _: unidev.zeros(shape, **options), 0),
         "ones": (lambda _: unidev.ones(shape, **options), one),
-        "full": (lambda _: unidev.full(shape, 3 * one, **options), 3 * one),
+        "full": (lambda _: unidev.full(shape, three, **options), three),
         "zeros_like": (unidev.zeros_like, 0),
         "ones_like": (unidev.ones_like, one),
     }
-    if case.dtype == "bool":
-        makers["full"] = (lambda _: unidev.full(shape, True, **options), True)
     if case.values.nbytes > drawing.MIB:  # of those, what is cleared by a system's new pages
         makers = {name: makers[name] for name in ("zeros", "full")}
     like = case.make(bench.probe, device)
@@ -92,6 +90,7 @@ def _check_numbers(bench: Workbench, device: Device) -> None:
     for values in (
         *({name: _limit(name, at) for name in known} for at in (0, 1, -1)),
         dict.fromkeys(floats, -0.0),
+        dict.fromkeys({"float64"}.intersection(known), 2**64),
         {name: number for name, number in _ROUNDED.items() if name in known},
     ):
         _check_each(bench, values, device)
@@ -145,6 +144,7 @@ def _check_runs(bench: Workbench, device: Device) -> None:
         for start in (2**24 - 1, 2**53 - 1, 2**63 - 4, 2**63):
             if start + 9 <= np.iinfo(name).max:
                 _check_run(bench, Run(start, 1, 9), name, device)
+    bench.expect(unidev.InvalidDataError, unidev.arange, 2**64 - 1, 2**64 + 1, device=device)
 
 
 def _check_run(bench: Workbench, run: Run, dtype: str, device: Device) -> None:
