@@ -144,7 +144,8 @@ def _check_runs(bench: Workbench, device: Device) -> None:
         for start in (2**24 - 1, 2**53 - 1, 2**63 - 4, 2**63):
             if start + 9 <= np.iinfo(name).max:
                 _check_run(bench, Run(start, 1, 9), name, device)
-    bench.expect(unidev.InvalidDataError, unidev.arange, 2**64 - 1, 2**64 + 1, device=device)
+        for x in (np.iinfo(name).min - 1, np.iinfo(name).max):
+            bench.expect(unidev.InvalidDataError, unidev.arange, x, x + 2, dtype=name)
 
 
 def _check_run(bench: Workbench, run: Run, dtype: str, device: Device) -> None:
