@@ -76,10 +76,6 @@ BROKEN = {
     "the name is empty": (good(name=""), "the name of its spec is ''"),
     "the framework is a submodule": (good(framework="os.path"), "the framework of its spec is 'os"),
     "load is no function": (good().replace("load=load", "load=7"), "`load` of its spec is 7"),
-    "load names no object": (
-        good().replace("load=load", "load='theirs.Good'"),
-        "`load` of its spec is 'theirs.Good': it must be a function, or \"module:name\"",
-    ),
     "the simulator names no object": (
         good().replace("load=load", "load=load, simulator='theirs:'"),
         "`simulator` of its spec is 'theirs:': it must be a function, or \"module:name\"",

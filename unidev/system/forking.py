@@ -11,8 +11,10 @@ import sys
 import threading
 import time
 
-_PATIENCE_S = 10.0
-"""How long a fork waits for imports: one may wait for the thread that forks."""
+_PATIENCE_S, _MOST_S = 10.0, 120.0
+"""How long a fork waits for imports that do not compute: one may wait for the thread that forks."""
+_LEAST_CPU_S = 0.01
+"""What other threads compute in that time, if an import is only slow, as on a busy machine."""
 _SLICE_S = 0.001
 
 _has_come_first: list[bool] = []
@@ -28,12 +30,16 @@ def fork_safe_lock(*, is_outermost: bool = False) -> threading.RLock:
 
 
 def _acquire() -> None:
-    end = time.monotonic() + _PATIENCE_S
+    start, computed = time.monotonic(), 0.0
+    end = start + _PATIENCE_S
     while True:
         for lock in _locks.copy():
             lock.acquire()
             _held.append(lock)
-        if not _is_importing() or time.monotonic() > end:
+        now, others = time.monotonic(), time.process_time() - time.thread_time()
+        if others > computed + _LEAST_CPU_S:
+            computed, end = others, min(now + _PATIENCE_S, start + _MOST_S)
+        if not _is_importing() or now > end:
             return
         _release()  # what is imported may need them
         time.sleep(_SLICE_S)

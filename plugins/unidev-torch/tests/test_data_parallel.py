@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
-from parallel_modules import bits, check_replicas, made, normed
+from parallel_modules import bits, made, normed
 from torch import nn
-from training_checks import THREE, batch, squares
+from training_checks import THREE, batch, check_training, squares
 
 import unidev
 from unidev import nn as portable
@@ -48,13 +48,7 @@ def test_nothing_done_between_two_steps_leaves_a_replica_behind(
     change(net)
     dtype = net.model[0].weight.dtype
     alone = unidev.place(copy.deepcopy(net.model), "gpu:0")
-    found = unidev.value_and_grad(squares)(net, x.to(dtype), y.to(dtype))
-    expected = unidev.value_and_grad(squares)(alone, x.to(dtype), y.to(dtype))
-    assert torch.allclose(found[0].cpu(), expected[0].cpu(), atol=1e-6)
-    assert list(found[1]) == list(expected[1])
-    for name, gradient in found[1].items():
-        assert torch.allclose(gradient.cpu(), expected[1][name].cpu(), atol=1e-6), name
-    check_replicas(net)
+    check_training(net, alone, (x.to(dtype), y.to(dtype)))
 
 
 def test_in_inference_mode_statistics_keep_their_bits() -> None:
