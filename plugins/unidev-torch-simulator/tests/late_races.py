@@ -307,6 +307,18 @@ def backward_runs_on_the_streams_of_the_forward() -> Any:
 
 
 @no_race
+def stream_waits_for_the_future_of_a_collective() -> Any:
+    in_group()
+    x, other = on_gpu(2.0), cuda.Stream()
+    future = dist.all_reduce(x, async_op=True).get_future()
+    with cuda.stream(other):
+        future.wait()
+        x.div_(2)
+    other.synchronize()
+    return x.tolist(), [1.0] * 6
+
+
+@no_race
 def event_is_recorded_again_and_one_never() -> Any:
     x, side, event = on_gpu(1.0), cuda.Stream(), cuda.Event()
     assert cuda.Event().query()

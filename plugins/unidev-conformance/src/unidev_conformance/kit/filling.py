@@ -90,7 +90,7 @@ def _check_numbers(bench: Workbench, device: Device) -> None:
     for values in (
         *({name: _limit(name, at) for name in known} for at in (0, 1, -1)),
         dict.fromkeys(floats, -0.0),
-        dict.fromkeys({"float64"}.intersection(known), 2**64),
+        dict.fromkeys({"float32", "float64"}.intersection(known), -(2**100)),
         {name: number for name, number in _ROUNDED.items() if name in known},
     ):
         _check_each(bench, values, device)

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import weakref
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -271,9 +271,13 @@ class Ordered(Transfers):
         return super().wait(timeout)
 
     def get_future(self) -> Any:
-        """A future that is filled, for which the current stream has waited."""
+        """A future, filled after the collective: streams that wait for it are ordered by it."""
         if self._future is None:
-            self.wait()
-            self._future = torch.futures.Future()
-            self._future.set_result(list(self._call.tensors))
+            devices: list[Any] = sorted({x.device for x in self._call.tensors}, key=str)
+            self._future = torch.futures.Future(devices=devices)
+            with ExitStack() as streams:
+                for device in devices:
+                    streams.enter_context(torch.Stream(device))
+                self.wait()
+                self._future.set_result(list(self._call.tensors))
         return self._future
