@@ -128,7 +128,10 @@ class GroupEngine(BackendPart, ABC):
 
     @abstractmethod
     def join(self, rank: int, rendezvous: Rendezvous, device: Device) -> None:
-        """Join the others; called once, with the variables of ``Arrangement`` set."""
+        """Join the others; called once, with the variables of ``Arrangement`` set.
+
+        At the first exchange that needs it, if ever, unless ``GroupSetting.joins_first``.
+        """
 
     def gather_numbers(self, numbers: Sequence[int], device: Device) -> Sequence[Sequence[int]]:
         """Those of all workers, by rank: a few integers of 64 bits from each; waits for them.

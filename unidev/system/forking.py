@@ -43,8 +43,9 @@ def _acquire() -> None:
         _release()  # what is imported may need them
         _pause()
     lock = _lock_of_logging()
-    if before is None and lock is not None:
-        lock.acquire()  # was imported meanwhile, and releases it after the fork
+    is_whole = hasattr(sys.modules.get("logging"), "captureWarnings")  # the last that is made
+    if before is None and lock is not None and is_whole:
+        lock.acquire()  # it came meanwhile, and releases this after the fork
 
 
 def _take(lock: threading.RLock) -> bool:

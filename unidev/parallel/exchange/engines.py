@@ -72,7 +72,7 @@ class Engines:
 
         For few bytes on the CPU that is the memory which the workers share: there a step of a small
         model takes 0.6 of its time by gloo, whose threads each worker waits for. Workers that need
-        no more do not join gloo, which takes 14 MiB in each.
+        no more do not join it, which takes 2 MiB in each.
         """
         host = self.host(backend)
         memory = None if self._own.channel is None else self._own.channel.memory
