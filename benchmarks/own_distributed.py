@@ -80,7 +80,7 @@ def first_step() -> None:
 def reductions() -> dict[str, Times]:
     """``all_reduce`` of one large tensor, and of many small ones."""
     group, backend = unidev.group(), unidev.active_backend().name
-    group.all_reduce(unidev.ones(1))  # joins
+    group.join()
     own = OWN_CALLS[backend]()
     large = unidev.zeros(LARGE_BYTES // 4)
     in_place = backend != "tensorflow"
@@ -152,6 +152,7 @@ OWN_CALLS = {
 def steps(only: str = "") -> dict[str, Times]:
     """A step of ``DataParallel`` against the framework's own, by model."""
     backend = unidev.active_backend().name
+    unidev.group().join()  # the framework's own step needs it
     found = {}
     for what, calls, make in STEPS[backend]():
         if what != only if only else IS_TRIAL and calls <= LONG_CALLS:
