@@ -261,6 +261,15 @@ def streams_write_the_same_value() -> Any:
 
 
 @no_race
+def streams_fill_with_the_same_new_value() -> Any:
+    flag, side = on_gpu(1.0), cuda.Stream()
+    with cuda.stream(side):
+        flag.fill_(2.0)
+    flag.fill_(2.0)
+    return flag.tolist(), [2.0] * 6
+
+
+@no_race
 def pinned_source_is_dropped() -> Any:
     # pytorch/pytorch#130785: torch's allocator keeps it until the copy is done.
     copied = torch.full((6,), 3.0).pin_memory().to(NAME, non_blocking=True)

@@ -44,7 +44,7 @@ class Engines:
     def __init__(self, own: Membership, device: Callable[[], Device]) -> None:
         self._own = own
         self._device = device
-        self._hosts: dict[str, GroupEngine | None] = {}
+        self._host_engines: dict[str, GroupEngine | None] = {}
         self._made: dict[str, list[GroupEngine]] = {}
         self._joined: list[GroupEngine] = []
         self._aborting: list[Thread] = []
@@ -83,9 +83,9 @@ class Engines:
 
     def host(self, backend: Backend) -> GroupEngine | None:
         """The one that is there without joining; None between hosts of torchrun's and the like."""
-        if backend.name not in self._hosts:
-            self._hosts[backend.name] = self._of_host(backend)
-        return self._hosts[backend.name]
+        if backend.name not in self._host_engines:
+            self._host_engines[backend.name] = self._of_host(backend)
+        return self._host_engines[backend.name]
 
     def _of_host(self, backend: Backend) -> GroupEngine | None:
         own = self._own
@@ -99,7 +99,7 @@ class Engines:
                     f"unidev.run(…, backend={backend.name!r}).",
                     backend=backend.name,
                 )
-            if not self._hosts:
+            if not self._host_engines:
                 self._share_memory(self.relay)
         if own.channel.memory is not None:
             return HostEngine(backend, MemoryCarrier(own.channel.memory), own.rank)

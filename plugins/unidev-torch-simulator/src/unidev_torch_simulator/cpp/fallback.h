@@ -198,7 +198,7 @@ class Call {
     }
   }
 
-  // Whether the kernel writes a tensor, and reads it, too: not what is given as out= alone.
+  // Whether the kernel writes a tensor, and reads it, too: not what is given as out= alone, or filled.
   std::pair<bool, bool> use_of(const at::Tensor& cpu) const {
     const auto& arguments = op_.schema().arguments();
     const size_t begin = stack_->size() - arguments.size();
@@ -207,8 +207,9 @@ class Call {
       const auto* alias = arguments[i].alias_info();
       see_tensors(arguments[i], (*stack_)[begin + i], [&](const at::Tensor& tensor, bool) {
         if (tensor.is_same(cpu)) {
-          is_written = is_written || (alias != nullptr && alias->isWrite());
-          is_read = is_read || !arguments[i].is_out();
+          const bool writes = alias != nullptr && alias->isWrite();
+          is_written = is_written || writes;
+          is_read = is_read || !(arguments[i].is_out() || (writes && only_writes(op_.schema().name())));
         }
       });
     }

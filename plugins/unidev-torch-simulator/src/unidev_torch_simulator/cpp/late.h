@@ -779,6 +779,15 @@ inline const std::unordered_set<std::string>& waiting_operators() {
   return names;
 }
 
+// Operators in place that read nothing of what they fill.
+inline bool only_writes(const std::string& name) {
+  static const std::unordered_set<std::string> names = {
+      "aten::fill_",   "aten::zero_",      "aten::uniform_",     "aten::normal_",     "aten::random_",
+      "aten::cauchy_", "aten::bernoulli_", "aten::exponential_", "aten::geometric_",  "aten::log_normal_",
+  };
+  return names.count(name) > 0;
+}
+
 // Whether the host waits for the operator's result; `is_lent` tells the device's tensors from the host's.
 template <typename IsLent>
 bool is_waiting(const c10::OperatorHandle& op, const torch::jit::Stack& stack, const IsLent& is_lent) {
