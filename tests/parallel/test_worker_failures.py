@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import odd_workers
 import pytest
@@ -16,6 +18,11 @@ from marked_processes import LIMIT_S, marked
 import unidev
 from unidev.parallel.running import supervisor
 from unidev.system.child_processes import end_group
+from unidev.system.host.host import WorkerHost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
 
 pytestmark = [
     pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks processes up in /proc"),
@@ -183,3 +190,29 @@ def test_a_group_ends_though_ctrl_c_has_left_the_lock_of_poll_locked() -> None:
         process._waitpid_lock.acquire()  # type: ignore[attr-defined]  # as an interrupt in `poll`
         end_group(process)
         assert process.returncode == -signal.SIGKILL
+
+
+@pytest.mark.slow
+def test_ctrl_c_on_any_line_that_starts_a_worker_is_the_only_error_and_leaves_no_file() -> None:
+    def run_until(is_reached: Callable[[int], bool]) -> None:
+        def see(frame: FrameType, event: str, _: object) -> Any:
+            if frame.f_code is not WorkerHost._start_worker.__code__:
+                return None
+            if event == "line" and is_reached(frame.f_lineno):
+                raise KeyboardInterrupt
+            return see
+
+        sys.settrace(see)
+        try:
+            unidev.run(run_samples.ranks, workers=2, backend="numpy")
+        finally:
+            sys.settrace(None)
+
+    lines = dict[int, None]()
+    run_until(lambda line: lines.setdefault(line))
+    before = len(os.listdir("/proc/self/fd"))
+    for each in lines:
+        with pytest.raises(KeyboardInterrupt):
+            run_until(each.__eq__)
+    gc.collect()  # what was opened on the line itself
+    assert len(os.listdir("/proc/self/fd")) == before

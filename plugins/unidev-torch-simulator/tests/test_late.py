@@ -104,6 +104,15 @@ def test_the_page_goes_from_a_race_to_its_repair(tmp_path: Path) -> None:
     assert (mended.stdout, mended.stderr, mended.returncode) == ("mean loss: 4.0\n", "", 0)
 
 
+@pytest.mark.parametrize(("late", "is_poison"), [("1", True), ("report", False)])
+def test_memory_that_nothing_has_written_is_poison_but_not_in_a_report(
+    late: str, is_poison: bool, tmp_path: Path
+) -> None:
+    # As in `copy_tensor_to_devices` of Accelerate 1.15, which takes it for zeros.
+    program = "import torch\nprint((torch.empty(1 << 20, device='cuda').int() != 0).any().item())"
+    assert simulate(late, program, tmp_path).stdout == f"{is_poison}\n"
+
+
 @pytest.mark.parametrize(("end", "status"), [("int('own')", 1), ("raise SystemExit(3)", 3)])
 def test_a_program_that_fails_has_its_races_and_its_own_status(
     end: str, status: int, tmp_path: Path

@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -95,12 +96,12 @@ class WorkerHost:
         self._template: Template | None = None
         self._early: list[Event] = []
         """What workers have sent and printed before all were started."""
-        self._files: list[int] = []
+        self._files: dict[int, FileIO] = {}
+        """Ends of pipes. After Ctrl-C one may be closed twice, which a number must not be."""
         self._crashes: list[IO[bytes]] = []
         self._board: Board | None = None
-        wakeup, self._wakeup_end = os.pipe()
+        wakeup, self._wakeup_end = self._pipe()
         os.set_blocking(self._wakeup_end, False)
-        self._files += [wakeup, self._wakeup_end]
         self._wakeup = _Wakeup(wakeup)
         self._selector.register(wakeup, selectors.EVENT_READ, self._wakeup)
 
@@ -182,19 +183,16 @@ class WorkerHost:
             end_marked(self._mark)
             with suppress(OSError):  # it was killed
                 self._guard.communicate(b".")
-        for fd in self._files:
-            os.close(fd)
-        for crash in self._crashes:
-            crash.close()
-        self._files.clear()
+        for file in (*self._files.values(), *self._crashes):
+            file.close()
         self._selector.close()
 
     # -- inside --------------------------------------------------------------------------------
 
     def _start_worker(self, job: Job, jobs: Sequence[Job], words: list[int]) -> None:
         """Start it; ``words`` are the board's file, its place, their number, and shared files."""
-        crash = tempfile.TemporaryFile()  # noqa: SIM115  closed by `end`
-        self._crashes.append(crash)
+        self._crashes.append(tempfile.TemporaryFile())
+        crash = self._crashes[-1]
         down, up, out, err = (self._pipe() for _ in range(4))
         theirs = [out[1], err[1], down[0], up[1], crash.fileno()]
         self._selector.register(up[0], selectors.EVENT_READ, _Messages(job.rank, up[0]))
@@ -212,8 +210,7 @@ class WorkerHost:
             )  # fmt: skip
         finally:
             for fd in theirs[:4]:
-                os.close(fd)
-                self._files.remove(fd)
+                self._files[fd].close()
         widen(up[0])
         widen(down[1])
         worker = _Worker(job.rank, words[1], process, Writer(down[1]), crash)
@@ -254,15 +251,14 @@ class WorkerHost:
                 continue
             self._selector.unregister(key.fd)
             if key.fd in self._files:
-                os.close(key.fd)
-                self._files.remove(key.fd)
+                self._files[key.fd].close()
         return found
 
     def _pipe(self) -> tuple[int, int]:
         """Closed by ``end``, also if there are no more files for what comes after it."""
-        ends = os.pipe()
-        self._files += ends
-        return ends
+        read, write = os.pipe()
+        self._files |= {read: FileIO(read, "r"), write: FileIO(write, "w")}
+        return read, write
 
     def _running_workers(self) -> list[_Worker]:
         return [self._workers[rank] for rank in sorted(self._running)]

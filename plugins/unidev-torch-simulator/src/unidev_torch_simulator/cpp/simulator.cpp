@@ -47,7 +47,9 @@ void set_late(int mode) {
     if (size == 0) {
       return with_late([&](Late& late) { late.freed(data); });
     }
-    std::memset(data, unidev_late_poison, size);  // else what an earlier block has left could pass for a value
+    if (late_mode == 1) {  // else what an earlier block has left could pass for a value
+      std::memset(data, unidev_late_poison, size);
+    }
     const int64_t line = line_of_call();
     with_late([&](Late& late) { late.allocated(late.current(device), data, size, line); });
   };
