@@ -194,7 +194,7 @@ def test_a_group_ends_though_ctrl_c_has_left_the_lock_of_poll_locked() -> None:
 
 @pytest.mark.slow
 def test_ctrl_c_on_any_line_that_starts_a_worker_is_the_only_error_and_leaves_no_file() -> None:
-    def run_until(is_reached: Callable[[int], bool]) -> None:
+    def run_until(is_reached: Callable[[int], object]) -> None:
         def see(frame: FrameType, event: str, _: object) -> Any:
             if frame.f_code is not WorkerHost._start_worker.__code__:
                 return None
@@ -209,7 +209,7 @@ def test_ctrl_c_on_any_line_that_starts_a_worker_is_the_only_error_and_leaves_no
             sys.settrace(None)
 
     lines = dict[int, None]()
-    run_until(lambda line: lines.setdefault(line))
+    run_until(lines.setdefault)
     before = len(os.listdir("/proc/self/fd"))
     for each in lines:
         with pytest.raises(KeyboardInterrupt):

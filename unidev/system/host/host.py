@@ -191,7 +191,7 @@ class WorkerHost:
 
     def _start_worker(self, job: Job, jobs: Sequence[Job], words: list[int]) -> None:
         """Start it; ``words`` are the board's file, its place, their number, and shared files."""
-        self._crashes.append(tempfile.TemporaryFile())
+        self._crashes.append(tempfile.TemporaryFile())  # noqa: SIM115  closed by `end`
         crash = self._crashes[-1]
         down, up, out, err = (self._pipe() for _ in range(4))
         theirs = [out[1], err[1], down[0], up[1], crash.fileno()]
