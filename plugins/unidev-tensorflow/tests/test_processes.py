@@ -2,6 +2,8 @@
 
 import json
 
+import unidev
+
 
 def result(done):
     assert done.returncode == 0, done.stderr[-3000:]
@@ -18,6 +20,21 @@ def test_loading_prints_nothing_to_stdout_and_changes_no_variable_of_its_own(pyt
         "print(json.dumps(alone == dict(os.environ)))"
     )
     assert result(done) is True
+
+
+def test_workers_that_are_forked_from_one_draw_their_own_numbers():
+    call = {"workers": 3, "backend": "tensorflow", "gpus_per_worker": 0, "start": "fork"}
+    for numbers in zip(*unidev.run(drawn, **call), strict=True):
+        assert len({*numbers}) == 3
+
+
+def drawn():
+    import keras
+    import numpy as np
+    import tensorflow as tf
+
+    own = tf.random.uniform(()), keras.random.uniform(()), np.random.rand()
+    return [float(each) for each in own]
 
 
 def test_looking_starts_no_runtime(warm_python):

@@ -1,6 +1,6 @@
 """The TensorFlow backend of unidev. Importing it imports no framework."""
 
-from unidev.contract import BackendSpec, hookimpl, unsupported
+from unidev.contract import BackendSpec, Forks, hookimpl
 
 
 @hookimpl
@@ -18,8 +18,15 @@ def unidev_register_backend() -> BackendSpec:
         load="unidev_tensorflow.backend:TensorFlowBackend",
         simulator="unidev_tensorflow.simulator:TensorFlowSimulator",
         group_setting="unidev_tensorflow.group:TensorFlowSetting",
-        forks=unsupported(
-            "TensorFlow hangs in forks once it has computed, and is not tested before"
+        forks=Forks(  # it hangs in forks once it has computed, and not before
+            modules=(
+                "unidev_tensorflow.autograd",
+                "unidev_tensorflow.collectives",
+                "unidev_tensorflow.group.engine",
+                "unidev_tensorflow.models",
+            ),
+            reads=("TF_", "KERAS_"),
+            simulates=True,
         ),
         sharing={"TF_FORCE_GPU_ALLOW_GROWTH": "true"},  # else the first process has it all
         sharing_page="https://www.tensorflow.org/guide/gpu#limiting_gpu_memory_growth",
