@@ -37,6 +37,7 @@ def test_a_program_that_knows_nothing_of_unidev_has_them(simulate) -> None:
 def test_its_children_have_them_too(simulate, tmp_path) -> None:
     (tmp_path / "parent.py").write_text(
         "import subprocess, sys\n"
+        "sys.stdout.flush()\n"
         "raise SystemExit(subprocess.call([sys.executable, 'program.py']))\n"
     )
     done = simulate(*NAMED, sys.executable, "parent.py")

@@ -69,6 +69,7 @@ REPLACED: tuple[tuple[str, Any, str, Any], ...] = (
     ("after_it_the_program_goes_on", Cuda, "memory_stats", always({"num_ooms": 0})),
     ("a_process_may_have_a_fraction", Cuda, "set_per_process_memory_fraction", always(None)),
     ("new_memory_is_filled_where_algorithms_are_deterministic", torch, "empty", torch.zeros),
+    ("what_waits_for_the_gpu_is_refused_or_warned_of", Cuda, "set_sync_debug_mode", always(None)),
     ("pinned_memory_is_known_from_other", Tensor, "is_pinned", always(True)),
     ("a_seed_gives_the_same_numbers_on_each", Cuda, "manual_seed_all", always(None)),
     ("the_state_has_16_bytes_and_can_be_restored",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import warnings
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import unidev  # noqa: F401  before torch, which looks for CUDA while it is imported
@@ -373,6 +375,41 @@ def new_memory_is_filled_where_algorithms_are_deterministic() -> None:
             assert (x.isnan() | (x == torch.iinfo(torch.int).max)).all()
     torch.utils.deterministic.fill_uninitialized_memory = False
     assert not torch.empty(3, device="cuda:3").isnan().any()
+
+
+@question
+def what_waits_for_the_gpu_is_refused_or_warned_of() -> None:
+    """Most are those of test_sync_warning of PyTorch's test_torch.py (2.13)."""
+    x, y, functional = torch.rand(4, device="cuda"), torch.rand((), device="cuda"), nn.functional
+    at, twice, mask = torch.arange(3, device="cuda"), torch.full((1,), 2, device="cuda"), x > 0.5
+    here, mask_here, event = at.cpu(), mask.cpu(), torch.cuda.current_stream().record_event()
+    goes_on = (
+        lambda: x.__setitem__(mask, 1.0), lambda: x.__setitem__(mask_here, y), lambda: x[at],
+        lambda: x.__setitem__(at, y), lambda: functional.one_hot(at, num_classes=4),
+        lambda: torch.randperm(20000, device="cuda"), lambda: torch.any(y),
+        lambda: torch.repeat_interleave(x, 2, output_size=8),
+        lambda: torch.repeat_interleave(x, twice, output_size=8),
+        lambda: x.to("cpu", non_blocking=True), lambda: x.cuda(1), torch.cuda.synchronize,
+        event.synchronize,
+    )  # fmt: skip
+    waits = (
+        lambda: x.__setitem__(mask, y), lambda: x.__setitem__(here, y), lambda: x[mask],
+        lambda: x[here], x.nonzero, y.__bool__, lambda: functional.one_hot(at), y.item,
+        lambda: torch.repeat_interleave(x, twice), lambda: torch.equal(x, x), x.cpu, here.cuda,
+        lambda: torch.tensor([1.0], device="cuda"), torch.cuda.current_stream().synchronize,
+    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for mode, call in product(("error", "warn"), (*goes_on, *waits)):
+            torch.cuda.set_sync_debug_mode(mode)
+            warned.clear()
+            if mode == "error" and call in waits:
+                assert error_of(RuntimeError, call) == "called a synchronizing CUDA operation"
+            else:
+                call()
+            torch.cuda.set_sync_debug_mode(0)
+            said = [str(each.message) for each in warned if "called" in str(each.message)]
+            assert bool(said) == (mode == "warn" and call in waits), (mode, call)
 
 
 @question

@@ -64,7 +64,6 @@ REFUSED = {
     "array_interface": (X + "x.__cuda_array_interface__", "as a pointer of CUDA"),
     "event_ipc": ("torch.cuda.Event(interprocess=True)", "share no events"),
     "external_stream": ("torch.cuda.ExternalStream(1234)", "no external streams"),
-    "sync_debug": ("torch.cuda.set_sync_debug_mode('warn')", "nothing synchronizes"),
     "utilization": ("torch.cuda.utilization()", "no NVML"),
     "processes": ("torch.cuda.list_gpu_processes()", "no NVML"),
     "float8_product": (

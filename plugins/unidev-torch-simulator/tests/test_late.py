@@ -164,9 +164,9 @@ def test_a_new_operator_for_which_the_host_may_wait_is_seen() -> None:
     import torch._meta_registrations
 
     has = torch._C._dispatch_has_kernel_for_dispatch_key
-    late = (HERE.parent / "src" / "unidev_torch_simulator" / "cpp" / "late.h").read_text()
+    waiting = (HERE.parent / "src" / "unidev_torch_simulator" / "cpp" / "waiting.h").read_text()
     looked_at = {
-        *re.findall(r'"aten::(\w+)"', late),
+        *re.findall(r'"aten::(\w+)"', waiting),
         *(HERE / "not_waiting.txt").read_text().split(),
     }
     found = {

@@ -144,6 +144,9 @@ class Call {
 
   void run(CpuKernel kernel) {
     lend_arguments();
+    if (C10_UNLIKELY(sync_debug_mode.load(std::memory_order_relaxed) != 0) && is_waiting()) {
+      host_waits();
+    }
     if (Late::is_on()) {
       enter();
     }
@@ -179,10 +182,7 @@ class Call {
     const LateLock lock(late);
     const uint32_t slot = late.current(device_.index());
     late_.emplace(late.launch(slot, op_.schema().name().c_str(), line));
-    const auto is_lent = [&](const at::Tensor& tensor) {
-      return std::any_of(loans_.begin(), loans_.end(), [&](const Loan& loan) { return loan.cpu.is_same(tensor); });
-    };
-    if (is_waiting(op_, *stack_, is_lent)) {
+    if (is_waiting()) {
       late.synchronize(slot);
     }
     for (const Loan& loan : loans_) {
@@ -196,6 +196,12 @@ class Call {
         }
       }
     }
+  }
+
+  bool is_waiting() const {
+    return unidev_sim::is_waiting(op_, *stack_, [&](const at::Tensor& tensor) {
+      return std::any_of(loans_.begin(), loans_.end(), [&](const Loan& loan) { return loan.cpu.is_same(tensor); });
+    });
   }
 
   // Whether the kernel writes a tensor, and reads it, too: not what is given as out= alone, or filled.

@@ -58,6 +58,7 @@ struct SimGuard final : c10::impl::DeviceGuardImplInterface {
     return !late_mode || with_late([&](Late& late) { return late.query(slot_of(late, stream)); });
   }
   void synchronizeStream(const c10::Stream& stream) const override {
+    host_waits();
     if (late_mode) {
       with_late([&](Late& late) { late.synchronize(slot_of(late, stream)); });
     }

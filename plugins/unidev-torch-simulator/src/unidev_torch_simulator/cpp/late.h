@@ -4,6 +4,7 @@
 #pragma once
 
 #include "memory.h"
+#include "waiting.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -763,22 +764,6 @@ inline void watch_host() {
       }).needsInputs(true).scopes({at::RecordScope::FUNCTION}));
 }
 
-// What torch's tags do not say: kernels of CUDA's that wait for the current stream, by its sources in
-// aten/src/ATen/native (2.13).
-inline const std::unordered_set<std::string>& waiting_operators() {
-  static const std::unordered_set<std::string> names = {
-      "aten::histc",               // cuda/SummaryOps.cu: the least and the greatest, where none is given
-      "aten::multinomial",         // Distributions.cpp: is_valid.item()
-      "aten::embedding_renorm_",   // cuda/Embedding.cu: the number of unique indices
-      "aten::linalg_eig",          // BatchLinearAlgebra: MAGMA computes on the host
-      "aten::_linalg_eigvals",     // as linalg_eig
-      "aten::_coalesce",           // sparse/cuda/SparseCUDATensor.cu: the number of elements
-      "aten::_to_sparse",          // TensorConversions.cpp: nonzero()
-      "aten::_to_sparse_csr", "aten::_to_sparse_csc", "aten::_to_sparse_bsr", "aten::_to_sparse_bsc",
-  };
-  return names;
-}
-
 // Operators in place that read nothing of what they fill.
 inline bool only_writes(const std::string& name) {
   static const std::unordered_set<std::string> names = {
@@ -786,34 +771,6 @@ inline bool only_writes(const std::string& name) {
       "aten::cauchy_", "aten::bernoulli_", "aten::exponential_", "aten::geometric_",  "aten::log_normal_",
   };
   return names.count(name) > 0;
-}
-
-// Whether the host waits for the operator's result; `is_lent` tells the device's tensors from the host's.
-template <typename IsLent>
-bool is_waiting(const c10::OperatorHandle& op, const torch::jit::Stack& stack, const IsLent& is_lent) {
-  const auto& arguments = op.schema().arguments();
-  const auto begin = stack.end() - arguments.size();
-  const std::string& name = op.schema().name();
-  if (name == "aten::index" || name == "aten::_index_put_impl_" || name == "aten::index_put_" ||
-      name == "aten::_unsafe_index") {
-    // By nonzero(), for masks alone (TensorAdvancedIndexing.cpp, expandTensors).
-    int64_t indices = 0, masks = 0;
-    for (const c10::IValue& each : begin[1].toListRef()) {
-      if (each.isTensor() && each.toTensor().defined()) {
-        const at::ScalarType type = each.toTensor().scalar_type();
-        ++indices;
-        masks += type == at::kBool || type == at::kByte;
-      }
-    }
-    // One mask and the host's number are masked_fill (TensorAdvancedIndexingUtils.h).
-    return masks > 0 && !(indices == 1 && arguments.size() > 3 && begin[2].toTensor().numel() == 1 &&
-                          !is_lent(begin[2].toTensor()) && !begin[3].toBool());
-  }
-  if (name == "aten::repeat_interleave" && stack.back().isInt()) {
-    return false;  // its size is given (Repeat.h)
-  }
-  return op.hasTag(at::Tag::dynamic_output_shape) || op.hasTag(at::Tag::data_dependent_output) ||
-      waiting_operators().count(name) > 0;
 }
 
 } // namespace unidev_sim

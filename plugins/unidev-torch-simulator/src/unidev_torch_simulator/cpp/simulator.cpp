@@ -200,6 +200,8 @@ TORCH_LIBRARY(unidev_sim, m) {
   m.def("synchronize(int index) -> ()", [](int64_t index) {
     unidev_sim::SimGuard().synchronizeDevice(unidev_sim::device_at(index).index());
   });
+  m.def("sync_debug_mode() -> int", [] { return unidev_sim::sync_debug_mode.load(); });
+  m.def("set_sync_debug_mode(int mode) -> ()", [](int64_t mode) { unidev_sim::sync_debug_mode = mode; });
   m.def("late_races() -> (int[], str[])", &unidev_sim::late_races);
   m.def("late_quiet(int more) -> ()", [](int64_t more) { unidev_sim::Late::quiet += more; });
   m.def(

@@ -221,6 +221,9 @@ inline at::Tensor& copy_late(at::Tensor& self, const at::Tensor& source, bool no
 
 // All work is done when it returns: `non_blocking` changes nothing, unless devices are late.
 inline at::Tensor& copy(at::Tensor& self, const at::Tensor& source, bool non_blocking) {
+  if (!non_blocking && self.numel() > 0 && self.is_cpu() != source.is_cpu()) {
+    host_waits();
+  }
   return Late::is_on() ? copy_late(self, source, non_blocking) : copy_now(self, source);
 }
 
@@ -238,6 +241,7 @@ inline at::Tensor copy_from_and_resize(const at::Tensor& self, const at::Tensor&
 
 inline at::Scalar local_scalar_dense(const at::Tensor& self) {
   refuse_after_fork();
+  host_waits();
   if (Late::is_on() && has_memory(self)) {
     const int64_t line = line_of_call();
     std::optional<Late::Call> call;

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
+import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -236,15 +237,16 @@ def _nccl_version_suffix() -> bytes:
 
 
 def _cuda_get_sync_debug_mode() -> int:
-    return 0
+    found: int = ops().sync_debug_mode()
+    return found
 
 
 def _cuda_set_sync_debug_mode(mode: int) -> None:
-    if mode:
-        raise NotImplementedError(
-            "GPUs simulated by unidev have no sync debug mode: all their work is done when a call "
-            "returns, so nothing synchronizes. `unidev trace` shows which lines move data."
-        )
+    warnings.warn(
+        "Synchronization debug mode is a prototype feature and does not yet detect all "
+        "synchronizing operations", stacklevel=3,
+    )  # fmt: skip
+    ops().set_sync_debug_mode(mode)
 
 
 def _cuda_get_cudnn_benchmark_limit() -> int:
