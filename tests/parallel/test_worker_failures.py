@@ -210,9 +210,10 @@ def test_ctrl_c_on_any_line_that_starts_a_worker_is_the_only_error_and_leaves_no
 
     lines = dict[int, None]()
     run_until(lines.setdefault)
+    gc.collect()  # what other tests have left
     before = len(os.listdir("/proc/self/fd"))
     for each in lines:
         with pytest.raises(KeyboardInterrupt):
             run_until(each.__eq__)
     gc.collect()  # what was opened on the line itself
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(os.listdir("/proc/self/fd")) <= before
