@@ -116,7 +116,7 @@ def failing(how: str, rank: int = 1, steps: int = 3) -> str:
     x = unidev.ones(10)
     for step in range(steps + 3):
         if step == steps and group.rank == rank:
-            print("about to fail:", how, flush=True)
+            print("about to fail:", how)
             _FAILURES[how]()
             return "early"
         group.all_reduce(x)

@@ -58,7 +58,9 @@ def test_the_worker_that_failed_first_is_named(
 ) -> None:
     import re
 
-    error = failure(how, rank, start=start)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("PYTHONUNBUFFERED", raising=False)  # what it printed is there without
+        error = failure(how, rank, start=start)
     assert re.search(words, str(error))
     assert error.signal == number
     if how != "early":

@@ -79,8 +79,9 @@ def main() -> None:
     for file in (down, up, board, crash, *shared):
         os.set_inheritable(file, False)
     faulthandler.enable(crash)
+    how: Any = {"encoding": "utf-8", "errors": "backslashreplace", "line_buffering": True}
     for stream in (sys.stdout, sys.stderr):  # which the parent reads as UTF-8 in any locale
-        stream.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+        stream.reconfigure(**how)  # type: ignore[union-attr]
     channel = Channel(up, down)
     order = channel.order()
     channel.rank = order["membership"]["rank"]
