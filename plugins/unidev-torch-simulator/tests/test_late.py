@@ -84,7 +84,7 @@ def simulate(late: str, program: str, folder: Path) -> Any:
     return subprocess.run(
         [sys.executable, "-m", "unidev", *words, "train.py"],
         cwd=folder, capture_output=True, text=True, timeout=300, check=False,
-        env={key: value for key, value in os.environ.items() if "UNIDEV_" not in key},
+        env={name: x for name, x in os.environ.items() if not name.startswith(("UNIDEV_", "PYTHONUN"))},
     )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ import linecache
 import os
 import sys
 import weakref
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -268,9 +268,11 @@ def _at_exit(library: ctypes.CDLL) -> None:
     text = "\n".join(map(str, found))
     if _mode == "1":
         text += "\n  --late=report (UNIDEV_SIMULATE_LATE=report) gives the lines"
-    with suppress(OSError):  # nobody reads it any more: the status says it, too
+    try:
         sys.stderr.write(f"unidev: {len(found)} race(s) in process {os.getpid()}\n{text}\n")
         sys.stderr.flush()
+    except OSError:  # nobody reads it any more: the status says it, too, unless Python tries again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
     if _mode != "1" and getattr(sys, "last_value", None) is None:
         library.unidev_end_with(STATUS)
 
