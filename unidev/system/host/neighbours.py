@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Offer = Sequence[tuple[int, Sequence[int]]]
 
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
-_NAMESPACES = "pid", "user"
+_NAMESPACES = "net", "pid", "user"  # a host of its own network is one of its own
 
 
 class Shared(NamedTuple):
@@ -77,7 +77,7 @@ class Watch:
 def shared_by_all(
     gathered: Callable[[bytes], Sequence[bytes]], rank: int, size: int, timeout_s: float
 ) -> Shared | None:
-    """The memory of all ``size`` processes; None if they are not of one host, user and namespace.
+    """The memory of all ``size`` processes; None if they are not of one host, user and namespaces.
 
     ``gathered`` gives what each has passed to it, by rank, on all, who call this together.
     """
