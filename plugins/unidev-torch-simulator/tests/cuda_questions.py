@@ -386,6 +386,7 @@ def what_waits_for_the_gpu_is_refused_or_warned_of() -> None:
     goes_on = (
         lambda: x.__setitem__(mask, 1.0), lambda: x.__setitem__(mask_here, y), lambda: x[at],
         lambda: x.__setitem__(at, y), lambda: functional.one_hot(at, num_classes=4),
+        lambda: x[mask_here],
         lambda: torch.randperm(20000, device="cuda"), lambda: torch.any(y),
         lambda: torch.repeat_interleave(x, 2, output_size=8),
         lambda: torch.repeat_interleave(x, twice, output_size=8),

@@ -282,6 +282,20 @@ def barriers():
 
 
 @question
+def for_none_the_host_waits():
+    x, parts, row = mine(1), [mine(1) for _ in range(SIZE)], mine(SIZE)
+    torch.ops.unidev_sim.set_sync_debug_mode(2)  # as `torch.cuda.set_sync_debug_mode("error")`
+    try:
+        dist.all_gather(parts, x)
+        dist.all_reduce(x, async_op=True).wait()
+        dist.broadcast(x, 0)
+        dist.reduce_scatter_tensor(parts[0], row)
+        dist.all_to_all_single(row, row.clone())
+    finally:
+        torch.ops.unidev_sim.set_sync_debug_mode(0)
+
+
+@question
 def functional():
     x = fc.all_reduce(mine(), "sum", dist.group.WORLD)
     y = fc.all_gather_tensor(mine(2), 0, dist.group.WORLD)
